@@ -1,0 +1,1 @@
+//! How Loopwright confines: spawning, process trees and their end. The only crate with `unsafe`.

@@ -1,0 +1,1 @@
+//! What tests stand on: a hermetic environment, real repositories, real databases. Never shipped.

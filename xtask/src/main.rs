@@ -1,0 +1,2 @@
+//! The development front door: `cargo xtask`.
+fn main() {}
