@@ -1,3 +1,13 @@
 //! What Loopwright decides: the spec, the round as a state machine, the policy, the verdict.
 //!
 //! Pure and sync: no I/O, no clock, no environment, no randomness. The engine performs what is decided here.
+
+pub mod budget;
+pub mod hash;
+pub mod level;
+pub mod outcome;
+pub mod spec;
+pub mod units;
+
+/// A boxed future, so that traits which cross crate walls stay object-safe and free of any runtime.
+pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -1,1 +1,4 @@
 //! Loopwright as a library: run AI coding agents in loops you can trust.
+
+pub mod clock;
+pub mod seam;

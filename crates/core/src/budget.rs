@@ -1,0 +1,296 @@
+//! Budget arithmetic: what was used, what is still allowed, which ceiling was met. Unknown spend is never zero by silence.
+
+use crate::spec::Ceilings;
+use crate::units::Usd;
+use serde::{Deserialize, Serialize};
+
+/// Tokens by how they are priced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Tokens {
+    /// Fresh input.
+    pub input: u64,
+    /// Output.
+    pub output: u64,
+    /// Input read from a cache.
+    pub cache_read: u64,
+    /// Input written to a cache.
+    pub cache_write: u64,
+}
+
+impl Tokens {
+    /// All of them.
+    #[must_use]
+    pub fn total(self) -> u64 {
+        self.input.saturating_add(self.output).saturating_add(self.cache_read).saturating_add(self.cache_write)
+    }
+
+    /// The sum of two counts.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            input: self.input.saturating_add(other.input),
+            output: self.output.saturating_add(other.output),
+            cache_read: self.cache_read.saturating_add(other.cache_read),
+            cache_write: self.cache_write.saturating_add(other.cache_write),
+        }
+    }
+}
+
+/// Whether a figure was reported by the agent or assumed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Known {
+    /// Reported.
+    #[default]
+    Yes,
+    /// Assumed: the reservation was charged.
+    No,
+}
+
+/// What was used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Spend {
+    /// Tokens.
+    pub tokens: Tokens,
+    /// Money.
+    pub usd: Usd,
+    /// Wall time in milliseconds.
+    pub wall_ms: u64,
+    /// Whether all of it was reported.
+    pub known: Known,
+}
+
+impl Spend {
+    /// The sum of two spends; unknown stays unknown.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let known = if self.known == Known::No || other.known == Known::No { Known::No } else { Known::Yes };
+        Self {
+            tokens: self.tokens.plus(other.tokens),
+            usd: Usd(self.usd.0.saturating_add(other.usd.0)),
+            wall_ms: self.wall_ms.saturating_add(other.wall_ms),
+            known,
+        }
+    }
+}
+
+/// What one agent start may use at the worst; charged in full when the agent does not say what it used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Reservation {
+    /// Tokens.
+    pub tokens: u64,
+    /// Money.
+    pub usd: Usd,
+}
+
+/// One start's share of a round: the ceiling divided by attempts times declared roles.
+#[must_use]
+pub fn reservation(round: &Ceilings, attempts: u32, roles: u32) -> Reservation {
+    let shares = u64::from(attempts.max(1)).saturating_mul(u64::from(roles.max(1)));
+    Reservation { tokens: round.tokens.unwrap_or(0) / shares, usd: Usd(round.usd.map_or(0, |usd| usd.0) / shares) }
+}
+
+/// What an agent said about its usage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Usage {
+    /// It reported counts.
+    Reported(Tokens),
+    /// It said nothing usable.
+    Unknown,
+}
+
+/// Turns a start's usage into spend: unknown usage costs the whole reservation.
+#[must_use]
+pub fn settle(usage: Usage, reserved: Reservation, price: impl Fn(Tokens) -> Usd, wall_ms: u64) -> Spend {
+    match usage {
+        Usage::Reported(tokens) => Spend { tokens, usd: price(tokens), wall_ms, known: Known::Yes },
+        Usage::Unknown => Spend {
+            tokens: Tokens { input: reserved.tokens, ..Tokens::default() },
+            usd: reserved.usd,
+            wall_ms,
+            known: Known::No,
+        },
+    }
+}
+
+/// A ceiling that was met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BudgetLimit {
+    /// Input tokens (the seed's).
+    Input,
+    /// Output tokens (the seed's).
+    Output,
+    /// All tokens (the seed's `Total`).
+    Total,
+    /// Money.
+    Usd,
+    /// Wall time.
+    Wall,
+    /// Silence.
+    Idle,
+    /// Turns.
+    Turns,
+    /// The loop's day.
+    Day,
+}
+
+impl BudgetLimit {
+    /// The word for people.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Input => "input tokens",
+            Self::Output => "output tokens",
+            Self::Total => "tokens",
+            Self::Usd => "money",
+            Self::Wall => "wall time",
+            Self::Idle => "idle time",
+            Self::Turns => "turns",
+            Self::Day => "the day's money",
+        }
+    }
+}
+
+/// Which ceiling of a round this spend has met, if any. Meeting it is enough: the next token would pass it.
+#[must_use]
+pub fn met(spend: &Spend, ceilings: &Ceilings) -> Option<BudgetLimit> {
+    let reached = |used: u64, ceiling: Option<u64>| ceiling.is_some_and(|most| used > most);
+    if reached(spend.tokens.total(), ceilings.tokens) {
+        return Some(BudgetLimit::Total);
+    }
+    if reached(spend.usd.0, ceilings.usd.map(|usd| usd.0)) {
+        return Some(BudgetLimit::Usd);
+    }
+    let wall = ceilings.wall.map(|wall| u64::try_from(wall.duration().as_millis()).unwrap_or(u64::MAX));
+    reached(spend.wall_ms, wall).then_some(BudgetLimit::Wall)
+}
+
+/// The seed's per-round token ceiling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenBudget {
+    /// Most input tokens.
+    pub max_input_tokens: Option<u64>,
+    /// Most output tokens.
+    pub max_output_tokens: Option<u64>,
+    /// Most tokens together.
+    pub max_total_tokens: Option<u64>,
+    /// Most turns of an agent in a round.
+    pub max_iters_per_round: u32,
+}
+
+impl Default for TokenBudget {
+    fn default() -> Self {
+        Self { max_input_tokens: None, max_output_tokens: None, max_total_tokens: None, max_iters_per_round: 12 }
+    }
+}
+
+impl TokenBudget {
+    /// A budget in turns.
+    #[must_use]
+    pub fn iters(turns: u32) -> Self {
+        Self { max_iters_per_round: turns, ..Self::default() }
+    }
+
+    /// Bounds input tokens.
+    #[must_use]
+    pub fn with_max_input_tokens(mut self, most: u64) -> Self {
+        self.max_input_tokens = Some(most);
+        self
+    }
+
+    /// Bounds output tokens.
+    #[must_use]
+    pub fn with_max_output_tokens(mut self, most: u64) -> Self {
+        self.max_output_tokens = Some(most);
+        self
+    }
+
+    /// Bounds all tokens.
+    #[must_use]
+    pub fn with_max_total_tokens(mut self, most: u64) -> Self {
+        self.max_total_tokens = Some(most);
+        self
+    }
+}
+
+/// The seed's running count against a [`TokenBudget`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BudgetState {
+    budget: TokenBudget,
+    /// Input tokens so far.
+    pub input_tokens: u64,
+    /// Output tokens so far.
+    pub output_tokens: u64,
+}
+
+impl BudgetState {
+    /// Nothing used yet.
+    #[must_use]
+    pub fn new(budget: TokenBudget) -> Self {
+        Self { budget, input_tokens: 0, output_tokens: 0 }
+    }
+
+    /// Adds usage; cached tokens count as input.
+    pub fn add(&mut self, tokens: Tokens) {
+        let input = tokens.input.saturating_add(tokens.cache_read).saturating_add(tokens.cache_write);
+        self.input_tokens = self.input_tokens.saturating_add(input);
+        self.output_tokens = self.output_tokens.saturating_add(tokens.output);
+    }
+
+    /// Input and output together.
+    #[must_use]
+    pub fn total_tokens(&self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+
+    /// Most turns of a round.
+    #[must_use]
+    pub fn max_iters(&self) -> u32 {
+        self.budget.max_iters_per_round
+    }
+
+    /// The first ceiling that was passed: input, then output, then total.
+    #[must_use]
+    pub fn exceeded(&self) -> Option<BudgetLimit> {
+        let over = |used: u64, most: Option<u64>| most.is_some_and(|most| used > most);
+        if over(self.input_tokens, self.budget.max_input_tokens) {
+            Some(BudgetLimit::Input)
+        } else if over(self.output_tokens, self.budget.max_output_tokens) {
+            Some(BudgetLimit::Output)
+        } else {
+            over(self.total_tokens(), self.budget.max_total_tokens).then_some(BudgetLimit::Total)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_usage_costs_the_reservation() {
+        let round = Ceilings { tokens: Some(600), usd: Some(Usd(6_000_000)), ..Ceilings::default() };
+        let reserved = reservation(&round, 3, 2);
+        assert_eq!(reserved, Reservation { tokens: 100, usd: Usd(1_000_000) });
+        let spend = settle(Usage::Unknown, reserved, |_| Usd(0), 5);
+        assert_eq!((spend.tokens.total(), spend.usd, spend.known), (100, Usd(1_000_000), Known::No));
+    }
+
+    #[test]
+    fn sums_saturate_and_unknown_stays_unknown() {
+        let most =
+            Spend { tokens: Tokens { input: u64::MAX, ..Tokens::default() }, known: Known::No, ..Spend::default() };
+        let sum = most.plus(Spend { tokens: Tokens { input: 1, ..Tokens::default() }, ..Spend::default() });
+        assert_eq!((sum.tokens.input, sum.known), (u64::MAX, Known::No));
+    }
+
+    #[test]
+    fn a_ceiling_is_met_only_past_it() {
+        let ceilings = Ceilings { tokens: Some(10), ..Ceilings::default() };
+        let used = |input| Spend { tokens: Tokens { input, ..Tokens::default() }, ..Spend::default() };
+        assert_eq!(met(&used(10), &ceilings), None);
+        assert_eq!(met(&used(11), &ceilings), Some(BudgetLimit::Total));
+    }
+}

@@ -1,0 +1,46 @@
+//! Content hashes: one function, one spelling (lower-case hex SHA-256). Not for git objects, which git hashes itself.
+
+use sha2::{Digest, Sha256};
+
+/// Hashes a list of fields so that moving a byte from one field to the next changes the result.
+#[must_use]
+pub fn of_fields(fields: &[&[u8]]) -> String {
+    let mut hasher = Sha256::new();
+    for field in fields {
+        hasher.update((field.len() as u64).to_le_bytes());
+        hasher.update(field);
+    }
+    hex(&hasher.finalize())
+}
+
+/// Hashes one run of bytes as it is.
+#[must_use]
+pub fn of_bytes(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut out = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        out.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        out.push(char::from(DIGITS[usize::from(byte & 15)]));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_do_not_run_into_each_other() {
+        assert_ne!(of_fields(&[b"ab", b"c"]), of_fields(&[b"a", b"bc"]));
+        assert_ne!(of_fields(&[b""]), of_fields(&[]));
+    }
+
+    #[test]
+    fn bytes_hash_as_published() {
+        assert_eq!(of_bytes(b"abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+}

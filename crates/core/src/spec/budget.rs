@@ -1,0 +1,57 @@
+//! Ceilings as a loop file declares them. The arithmetic is in [`crate::budget`].
+
+use crate::units::{Span, Usd};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Ceilings of one scope; `None` means no ceiling of that kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
+pub struct Ceilings {
+    /// Input and output tokens together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// Money.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usd: Option<Usd>,
+    /// Wall time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wall: Option<Span>,
+    /// Turns of an agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u32>,
+    /// Time without any output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle: Option<Span>,
+}
+
+/// A loop's ceilings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct BudgetSpec {
+    /// For one round.
+    pub round: Ceilings,
+    /// For one item over all its rounds.
+    #[serde(skip_serializing_if = "is_empty")]
+    pub item: Ceilings,
+    /// For one loop and day.
+    pub day: Ceilings,
+}
+
+fn is_empty(ceilings: &Ceilings) -> bool {
+    *ceilings == Ceilings::default()
+}
+
+impl Default for BudgetSpec {
+    fn default() -> Self {
+        Self {
+            round: Ceilings {
+                tokens: Some(400_000),
+                usd: Some(Usd(5_000_000)),
+                wall: Some(Span::secs(30 * 60)),
+                turns: Some(100),
+                idle: Some(Span::secs(5 * 60)),
+            },
+            item: Ceilings::default(),
+            day: Ceilings { usd: Some(Usd(20_000_000)), ..Ceilings::default() },
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! Mechanical gates as a loop file declares them. What they mean is in [`crate::gate`]; the engine runs them.
+
+use super::Argv;
+use crate::units::Span;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// One mechanical check; its kind is told by the key it carries.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Gate {
+    /// Runs a command on the sealed tree.
+    Run(RunGate),
+    /// Bounds the change itself.
+    Diff(DiffGate),
+    /// Changed data files parse.
+    Parse(ParseGate),
+    /// No conflict markers, stubs or to-dos in added lines.
+    Markers(MarkersGate),
+    /// A text is short enough.
+    Length(LengthGate),
+    /// No secrets; always on, so declaring it changes nothing but its name in reports.
+    Secrets(SecretsGate),
+}
+
+impl Gate {
+    /// The gate's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Run(gate) => &gate.name,
+            Self::Diff(gate) => &gate.name,
+            Self::Parse(gate) => &gate.name,
+            Self::Markers(gate) => &gate.name,
+            Self::Length(gate) => &gate.name,
+            Self::Secrets(gate) => &gate.name,
+        }
+    }
+}
+
+/// A gate that runs a command.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct RunGate {
+    /// Its name.
+    pub name: String,
+    /// The command.
+    pub run: Argv,
+    /// Globs of files that decide the gate; base's versions are put back. Default: relative files named in `run`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inputs: Option<Vec<String>>,
+    /// Must fail on base before the maker starts.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub red_before: bool,
+    /// Wall time; the engine's default when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Span>,
+    /// How often a failing run may be repeated; a flake is recorded.
+    #[serde(skip_serializing_if = "super::is_default")]
+    pub retries: u32,
+    /// Hosts the gate may reach.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<String>,
+    /// What the run must show beyond its exit code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expect: Option<ExpectRule>,
+    /// Positive evidence.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<EvidenceRule>,
+    /// A number that is compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub score: Option<ScoreRule>,
+}
+
+impl RunGate {
+    /// A gate with nothing but its command.
+    #[must_use]
+    pub fn new(name: impl Into<String>, run: Argv) -> Self {
+        Self {
+            name: name.into(),
+            run,
+            inputs: None,
+            red_before: false,
+            timeout: None,
+            retries: 0,
+            network: Vec::new(),
+            expect: None,
+            evidence: None,
+            score: None,
+        }
+    }
+}
+
+/// What a run must show.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
+pub struct ExpectRule {
+    /// The exit code; zero when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit: Option<i32>,
+    /// A pattern that stdout must match.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stdout: Option<String>,
+    /// A pattern that stderr must match.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
+    /// A value in stdout read as JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub json: Option<JsonRule>,
+}
+
+/// A value at a path of JSON output.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct JsonRule {
+    /// Dotted path from the root, such as `$.summary.failed` or `$.items[0].ok`.
+    pub path: String,
+    /// The value it must equal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub equals: Option<serde_json::Value>,
+    /// The least number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<f64>,
+    /// The greatest number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<f64>,
+}
+
+/// Positive evidence that a gate really ran.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
+pub struct EvidenceRule {
+    /// A JUnit report the run must write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub junit: Option<String>,
+    /// How many tests must be seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tests_at_least: Option<CountFloor>,
+    /// Files the run must write.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+}
+
+/// A least count: a number, or what base had.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum CountFloor {
+    /// A number.
+    Number(f64),
+    /// As much as base, written `base`.
+    Base(BaseWord),
+}
+
+/// The word `base`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum BaseWord {
+    /// What the base commit had.
+    Base,
+}
+
+/// A number a run prints.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct ScoreRule {
+    /// A pattern whose first group is the number.
+    pub pattern: String,
+    /// Which way is better.
+    pub better: Better,
+    /// The bar (for `better: lower` it is the most allowed).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<CountFloor>,
+}
+
+/// Which way a score is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+}
+
+/// A gate on the change itself.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct DiffGate {
+    /// Its name.
+    pub name: String,
+    /// The bounds.
+    pub diff: DiffRule,
+}
+
+/// Bounds of a change.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, JsonSchema)]
+pub struct DiffRule {
+    /// Most files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files_max: Option<u64>,
+    /// Most added plus removed lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lines_max: Option<u64>,
+    /// The only paths that may change.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub only: Vec<String>,
+    /// Paths whose files may not be deleted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub no_deletes: Vec<String>,
+}
+
+/// Every changed data file under these globs parses.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct ParseGate {
+    /// Its name.
+    pub name: String,
+    /// Globs of JSON, YAML and TOML files.
+    pub parse: Vec<String>,
+}
+
+/// No unwanted markers in added lines.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct MarkersGate {
+    /// Its name.
+    pub name: String,
+    /// Which markers.
+    pub markers: Vec<Marker>,
+}
+
+/// A kind of leftover.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Marker {
+    /// Merge conflict markers.
+    Conflict,
+    /// To-do notes.
+    Todo,
+    /// Stubs such as `unimplemented!()`.
+    Stub,
+}
+
+/// A text is short enough.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct LengthGate {
+    /// Its name.
+    pub name: String,
+    /// The rule.
+    pub length: LengthRule,
+}
+
+/// A bound in UTF-16 units.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct LengthRule {
+    /// The file.
+    pub file: String,
+    /// The most units, after one trailing newline is stripped.
+    pub max: u64,
+}
+
+/// The secrets gate under a name.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct SecretsGate {
+    /// Its name.
+    pub name: String,
+    /// Always on.
+    pub secrets: super::Switch,
+}

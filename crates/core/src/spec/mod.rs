@@ -1,0 +1,309 @@
+//! The loop as data: what a loop file says, once it is read. Inert: cloned, serialised, compared, never run by itself.
+//!
+//! [`LoopSpec`] is the whole schema of a loop file; its canonical JSON has the same keys. [`LoopSpec::check`] turns it
+//! into a [`CheckedSpec`], which cannot be wrong and is all the engine accepts.
+
+mod agents;
+mod budget;
+mod gates;
+mod output;
+mod triggers;
+
+pub use agents::{AgentSpec, AgentUse, Role};
+pub use budget::{BudgetSpec, Ceilings};
+pub use gates::{
+    BaseWord, Better, CountFloor, DiffGate, DiffRule, EvidenceRule, ExpectRule, Gate, JsonRule, LengthGate, LengthRule,
+    Marker, MarkersGate, ParseGate, RunGate, ScoreRule, SecretsGate,
+};
+pub use output::{ActionKind, OutputSpec};
+pub use triggers::{CatchUp, ItemsForm, Overlap, ProbeSpec, Triggers};
+
+use crate::level::LoopLevel;
+use crate::units::Span;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// A command as a list of words; a shell is only ever asked for by name.
+pub type Argv = Vec<String>;
+
+/// A loop, declared.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct LoopSpec {
+    /// Stable identifier, safe as a path and as a ref.
+    pub name: String,
+    /// One sentence: what this loop is for. Goes into every maker turn and every report.
+    pub intent: String,
+    /// How far the loop is trusted.
+    pub level: LoopLevel,
+    /// What makes the loop due.
+    #[serde(skip_serializing_if = "Triggers::is_default")]
+    pub on: Triggers,
+    /// The shape of the work.
+    #[serde(skip_serializing_if = "is_default")]
+    pub mode: Mode,
+    /// Branch or commit the work starts from; the checked-out branch when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
+    /// Sparse scope: only these paths are checked out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+    /// Whether submodules are followed.
+    #[serde(skip_serializing_if = "is_default")]
+    pub submodules: Switch,
+    /// Whether large files are fetched.
+    #[serde(skip_serializing_if = "is_default")]
+    pub lfs: Switch,
+    /// Which program plays which role.
+    #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub agents: std::collections::BTreeMap<Role, AgentSpec>,
+    /// Know-how files handed to roles.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skills: Vec<String>,
+    /// Further files of the repository shown to the maker.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub context: Vec<String>,
+    /// Ceilings.
+    pub budget: BudgetSpec,
+    /// How often a maker may try within a round.
+    pub attempts: u32,
+    /// Mechanical checks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<Gate>,
+    /// Paths whose existing files may not change.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub protect: Vec<String>,
+    /// When present, the only paths that may change.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allow_paths: Vec<String>,
+    /// Checks that live outside the repository and are mounted only for the gate.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub heldout: Vec<Heldout>,
+    /// Whether an independent checker must judge the candidate.
+    #[serde(skip_serializing_if = "is_default")]
+    pub check: CheckMode,
+    /// What the checker scores.
+    pub rubric: Rubric,
+    /// How the running application is exercised.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prover: Option<Prover>,
+    /// Which attackers try to break the candidate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attack: Option<Attack>,
+    /// Action kinds that may proceed without a human at L3.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub allow: Vec<ActionKind>,
+    /// What the loop may send out.
+    pub output: Vec<OutputSpec>,
+    /// Hosts the loop may reach.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<String>,
+    /// Where outputs go.
+    pub forge: String,
+    /// Who may approve; anyone with local access when empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub approvers: Vec<String>,
+    /// How many proposals of this loop may be open at once.
+    pub open_max: u32,
+    /// Commands run on base, with network, before the maker.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub setup: Vec<Argv>,
+    /// Read-only shared paths.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub caches: Vec<String>,
+    /// Read-only homes of toolchains.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub toolchains: Vec<String>,
+    /// Names of secrets passed to gates only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
+    /// Explicit opt-out of the boundary, printed everywhere.
+    #[serde(skip_serializing_if = "is_default")]
+    pub sandbox: SandboxMode,
+    /// Order among due loops; higher first.
+    #[serde(skip_serializing_if = "is_default")]
+    pub priority: i32,
+    /// Names that two loops may not hold at once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub locks: Vec<String>,
+    /// Wall time of a whole round; the round's budget when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Span>,
+    /// What each role is told.
+    pub prompts: Prompts,
+}
+
+/// The shape of a loop's work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// One pass.
+    #[default]
+    SingleRun,
+    /// Toward a measurable bar.
+    GoalLoop,
+    /// Recurring or watching.
+    TimeLoop,
+    /// Over many items.
+    DynamicWorkflow,
+}
+
+/// On or off, written as a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Switch {
+    /// Off.
+    #[default]
+    Off,
+    /// On.
+    On,
+}
+
+/// Whether the checker runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CheckMode {
+    /// An independent verdict is needed.
+    #[default]
+    Required,
+    /// No checker; only an L1 loop may say so.
+    None,
+}
+
+/// Whether the boundary is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum SandboxMode {
+    /// The strongest boundary the host has.
+    #[default]
+    On,
+    /// None, by explicit choice.
+    Off,
+}
+
+/// What the checker scores, and what it takes to pass.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Rubric {
+    /// The mean that must be reached.
+    pub threshold: f64,
+    /// The least that every dimension must reach.
+    pub floor: u8,
+    /// Dimension to its meaning; empty means the built-in ones.
+    #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub dimensions: std::collections::BTreeMap<String, String>,
+}
+
+impl Default for Rubric {
+    fn default() -> Self {
+        Self { threshold: 3.5, floor: 3, dimensions: std::collections::BTreeMap::new() }
+    }
+}
+
+/// How the engine starts and exercises the application.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Prover {
+    /// Starts the application.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub start: Argv,
+    /// Address that answers when it is ready; `{port}` is filled in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<String>,
+    /// Exercises it.
+    pub exercise: Argv,
+}
+
+/// Which attackers run.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Attack {
+    /// Their roles.
+    pub roles: Vec<String>,
+}
+
+/// A check whose expected values never enter the sandbox.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Heldout {
+    /// Its name.
+    pub name: String,
+    /// The command under test.
+    pub run: Argv,
+    /// Files outside the repository, mounted for the gate only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<String>,
+    /// Lines of `{"in": …, "out": …}`.
+    pub cases: String,
+}
+
+/// What each role is told.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
+pub struct Prompts {
+    /// For the planner.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub planner: Option<String>,
+    /// For the maker.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub maker: Option<String>,
+    /// For the prover.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prover: Option<String>,
+    /// For the attackers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attacker: Option<String>,
+    /// For the checker; the built-in prompt when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub checker: Option<String>,
+}
+
+impl LoopSpec {
+    /// A loop with safe defaults: the seed's constructor. A loop without triggers of its own starts by hand.
+    #[must_use]
+    pub fn new(name: impl Into<String>, intent: impl Into<String>, level: LoopLevel) -> Self {
+        Self {
+            name: name.into(),
+            intent: intent.into(),
+            level,
+            on: Triggers::default(),
+            mode: Mode::default(),
+            base: None,
+            paths: Vec::new(),
+            submodules: Switch::Off,
+            lfs: Switch::Off,
+            agents: std::collections::BTreeMap::new(),
+            skills: Vec::new(),
+            context: Vec::new(),
+            budget: BudgetSpec::default(),
+            attempts: 3,
+            gates: Vec::new(),
+            protect: Vec::new(),
+            allow_paths: Vec::new(),
+            heldout: Vec::new(),
+            check: CheckMode::Required,
+            rubric: Rubric::default(),
+            prover: None,
+            attack: None,
+            allow: Vec::new(),
+            output: vec![OutputSpec::new(ActionKind::Report)],
+            network: Vec::new(),
+            forge: "local".to_owned(),
+            approvers: Vec::new(),
+            open_max: 3,
+            setup: Vec::new(),
+            caches: Vec::new(),
+            toolchains: Vec::new(),
+            secrets: Vec::new(),
+            sandbox: SandboxMode::On,
+            priority: 0,
+            locks: Vec::new(),
+            timeout: None,
+            prompts: Prompts::default(),
+        }
+    }
+
+    /// Whether the loop may send this kind.
+    #[must_use]
+    pub fn outputs(&self, kind: ActionKind) -> bool {
+        self.output.iter().any(|output| output.kind == kind)
+    }
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
