@@ -1,2 +1,50 @@
-//! The development front door: `cargo xtask`.
-fn main() {}
+//! The development front door: `cargo xtask VERB`. One file a verb; this one only finds the verb.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a development tool starts cargo, reads its environment, measures time and prints"
+)]
+
+mod command;
+mod setup;
+mod summary;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask VERB
+
+  setup            install what the tests need (git, PostgreSQL, Python, Node, cargo-nextest)
+  test [FILTER]    set-up, format, lints, docs, tidy, all tests; with FILTER only the tests it names
+  tidy [--bless]   house rules that no lint knows; --bless records today's long functions
+";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let ended = match words.as_slice() {
+        ["setup"] => setup::run(),
+        ["test", filter @ ..] => test::run(filter),
+        ["tidy"] => tidy::run(tidy::Ratchet::Keep),
+        ["tidy", "--bless"] => tidy::run(tidy::Ratchet::Bless),
+        [] | ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) if why.is_empty() => ExitCode::FAILURE,
+        Err(why) => {
+            eprintln!("xtask: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}

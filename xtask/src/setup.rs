@@ -1,0 +1,155 @@
+//! `cargo xtask setup`: everything the tests need, installed by Debian package name, and only what is missing.
+
+use crate::command::{ask, cargo, program, run as run_command};
+use std::path::{Path, PathBuf};
+
+/// The test runner's version: the one that this workspace's `rust-version` can build.
+const NEXTEST_VERSION: &str = "0.9.143";
+
+/// While this file exists, Debian's PostgreSQL package starts no server of its own.
+const NO_DEFAULT_CLUSTER: &str = "/etc/postgresql-common/createcluster.d/loopwright-tests.conf";
+
+/// A program that tests start, the package that brings it, and how to see that it is there.
+struct Component {
+    package: &'static str,
+    version: fn() -> Option<String>,
+}
+
+const COMPONENTS: [Component; 4] = [
+    Component {
+        package: "git",
+        version: || version_of("git"),
+    },
+    Component {
+        package: "postgresql",
+        version: postgres_version,
+    },
+    Component {
+        package: "python3",
+        version: || version_of("python3"),
+    },
+    Component {
+        package: "nodejs",
+        version: || version_of("node"),
+    },
+];
+
+pub(crate) fn run() -> Result<(), String> {
+    let missing: Vec<&Component> = COMPONENTS
+        .iter()
+        .filter(|one| (one.version)().is_none())
+        .collect();
+    install_packages(&missing.iter().map(|one| one.package).collect::<Vec<_>>())?;
+    for component in &COMPONENTS {
+        let word = if missing.iter().any(|one| one.package == component.package) {
+            "installed"
+        } else {
+            "present"
+        };
+        let version = (component.version)().ok_or(format!(
+            "`{}` is still missing after its installation",
+            component.package
+        ))?;
+        report(component.package, word, &version);
+    }
+    setup_nextest()
+}
+
+fn report(name: &str, word: &str, version: &str) {
+    println!("  {name:<14} {word:<10} {version}");
+}
+
+fn install_packages(packages: &[&str]) -> Result<(), String> {
+    if packages.is_empty() {
+        return Ok(());
+    }
+    if !is_root() {
+        return Err(format!(
+            "please install as root: apt-get install -y --no-install-recommends {}",
+            packages.join(" ")
+        ));
+    }
+    let guard = Path::new(NO_DEFAULT_CLUSTER);
+    let guarded = packages.contains(&"postgresql") && !guard.exists();
+    if guarded {
+        write_guard(guard)?;
+    }
+    let ended = run_command(apt(&["update"])).and_then(|()| {
+        let words: Vec<&str> = ["install", "-y", "--no-install-recommends"]
+            .iter()
+            .chain(packages)
+            .copied()
+            .collect();
+        run_command(apt(&words))
+    });
+    if guarded {
+        // The setting is for our installation alone; a later package of the machine's owner behaves as usual.
+        let _ = std::fs::remove_file(guard);
+    }
+    ended
+}
+
+fn write_guard(guard: &Path) -> Result<(), String> {
+    let folder = guard.parent().expect("the guard is a file in a folder");
+    std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(guard, "create_main_cluster = false\n"))
+        .map_err(|error| format!("write `{}`: {error}", guard.display()))
+}
+
+fn apt(words: &[&str]) -> std::process::Command {
+    let mut command = program("apt-get");
+    command.args(words).env("DEBIAN_FRONTEND", "noninteractive");
+    command
+}
+
+fn is_root() -> bool {
+    let mut id = program("id");
+    id.arg("-u");
+    ask(id).as_deref() == Some("0")
+}
+
+fn version_of(name: &str) -> Option<String> {
+    let mut command = program(name);
+    command.arg("--version");
+    ask(command)
+}
+
+/// Debian keeps the server's binaries off the path, one folder a version; the newest counts.
+fn postgres_version() -> Option<String> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
+    let mut servers: Vec<PathBuf> = versions
+        .flatten()
+        .map(|entry| entry.path().join("bin/postgres"))
+        .filter(|path| path.is_file())
+        .collect();
+    servers.sort();
+    version_of(servers.last()?.to_str()?)
+}
+
+fn nextest_version() -> Option<String> {
+    let mut command = cargo();
+    command.args(["nextest", "--version"]);
+    ask(command)
+}
+
+fn setup_nextest() -> Result<(), String> {
+    if let Some(version) = nextest_version() {
+        report("cargo-nextest", "present", &version);
+        return Ok(());
+    }
+    let mut install = cargo();
+    install.args([
+        "install",
+        "cargo-nextest",
+        "--locked",
+        "--version",
+        NEXTEST_VERSION,
+    ]);
+    // Without self-update there is no HTTP client to build.
+    install.args(["--no-default-features", "--features", "default-no-update"]);
+    run_command(install)?;
+    let version =
+        nextest_version().ok_or("`cargo nextest` is still missing after its installation")?;
+    report("cargo-nextest", "installed", &version);
+    Ok(())
+}

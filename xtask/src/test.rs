@@ -1,0 +1,189 @@
+//! `cargo xtask test [FILTER]`: every check of the workspace in one go, ending in one line of counts.
+
+use crate::command::{cargo, run as run_command, watch};
+use crate::summary::{self, Counts};
+use crate::{setup, tidy};
+use std::path::Path;
+use std::time::Instant;
+
+/// How many tests may say that this host cannot run them. It only ever goes down.
+const SKIPS_ALLOWED: u64 = 0;
+
+/// Names the file to which tests append their skips: the test runner hides what passing tests print.
+const SKIPS_VARIABLE: &str = "LOOPWRIGHT_TEST_SKIPS";
+
+struct Step {
+    name: &'static str,
+    when: When,
+    work: Work,
+}
+
+/// Whether a step also belongs to a run that was narrowed by a filter.
+#[derive(PartialEq)]
+enum When {
+    Always,
+    Whole,
+}
+
+enum Work {
+    /// A function of ours.
+    Inside(fn() -> Result<(), String>),
+    /// A cargo command that either succeeds or counts as one failure.
+    Cargo {
+        words: &'static [&'static str],
+        env: &'static [(&'static str, &'static str)],
+    },
+    /// A cargo command that runs tests and says how many; the filter is appended.
+    Counted {
+        words: &'static [&'static str],
+        see: fn(&mut Counts, &str),
+    },
+}
+
+const STEPS: &[Step] = &[
+    Step {
+        name: "set-up",
+        when: When::Always,
+        work: Work::Inside(setup::run),
+    },
+    Step {
+        name: "format",
+        when: When::Whole,
+        work: Work::Cargo {
+            words: &["fmt", "--all", "--check"],
+            env: &[],
+        },
+    },
+    Step {
+        name: "lints",
+        when: When::Whole,
+        work: Work::Cargo {
+            words: &[
+                "clippy",
+                "--workspace",
+                "--all-targets",
+                "--",
+                "-D",
+                "warnings",
+            ],
+            env: &[],
+        },
+    },
+    Step {
+        name: "documentation",
+        when: When::Whole,
+        work: Work::Cargo {
+            words: &["doc", "--workspace", "--no-deps"],
+            env: &[("RUSTDOCFLAGS", "-D warnings")],
+        },
+    },
+    Step {
+        name: "tidy",
+        when: When::Whole,
+        work: Work::Inside(|| tidy::run(tidy::Ratchet::Keep)),
+    },
+    Step {
+        name: "build",
+        when: When::Always,
+        work: Work::Cargo {
+            words: &["build", "--workspace", "--bins"],
+            env: &[],
+        },
+    },
+    Step {
+        name: "tests",
+        when: When::Always,
+        work: Work::Counted {
+            words: &["nextest", "run", "--workspace"],
+            see: summary::see_nextest,
+        },
+    },
+    Step {
+        name: "documentation's examples",
+        when: When::Whole,
+        work: Work::Counted {
+            words: &["test", "--doc", "--workspace"],
+            see: summary::see_libtest,
+        },
+    },
+];
+
+pub(crate) fn run(filter: &[&str]) -> Result<(), String> {
+    let skips = tempfile::NamedTempFile::new()
+        .map_err(|error| format!("make the file for skips: {error}"))?;
+    let mut total = Counts::default();
+    let mut broken = Vec::new();
+    for step in STEPS
+        .iter()
+        .filter(|step| filter.is_empty() || step.when == When::Always)
+    {
+        println!("\n== {}", step.name);
+        let started = Instant::now();
+        let (counts, ended) = perform(&step.work, filter, skips.path());
+        println!(
+            "== {} took {:.1} s",
+            step.name,
+            started.elapsed().as_secs_f64()
+        );
+        total += counts;
+        if let Err(why) = ended {
+            println!("== {} failed: {why}", step.name);
+            broken.push(step.name);
+        }
+    }
+    total.skipped += print_skips(skips.path())?;
+    if total.skipped > SKIPS_ALLOWED {
+        println!(
+            "\n{} skipped, at most {SKIPS_ALLOWED} allowed",
+            total.skipped
+        );
+        total.failed += 1;
+    }
+    if !broken.is_empty() {
+        println!("\nfailed steps: {}", broken.join(", "));
+    }
+    println!("\n{total}");
+    if total.failed == 0 {
+        Ok(())
+    } else {
+        Err(String::new())
+    }
+}
+
+/// A step that ends badly without naming a failed test counts as one failure, so that the last line cannot look green.
+fn perform(work: &Work, filter: &[&str], skips: &Path) -> (Counts, Result<(), String>) {
+    let mut counts = Counts::default();
+    let ended = match work {
+        Work::Inside(function) => function(),
+        Work::Cargo { words, env } => {
+            let mut command = cargo();
+            command.args(*words).envs(env.iter().copied());
+            run_command(command)
+        }
+        Work::Counted { words, see } => {
+            let mut command = cargo();
+            command.args(*words).args(filter).env(SKIPS_VARIABLE, skips);
+            watch(command, &mut |line| see(&mut counts, line))
+        }
+    };
+    if !filter.is_empty() {
+        // Tests outside the filter were not asked for; only tests that skip themselves count.
+        counts.skipped = 0;
+    }
+    if ended.is_err() && counts.failed == 0 {
+        counts.failed = 1;
+    }
+    (counts, ended)
+}
+
+fn print_skips(file: &Path) -> Result<u64, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("read the skips: {error}"))?;
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("SKIPPED:"))
+        .collect();
+    for line in &lines {
+        println!("{line}");
+    }
+    Ok(lines.len() as u64)
+}
