@@ -5,21 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Prefixes of variables that belong to the outer `cargo run` or to the developer's shell and would change what tests see.
-const SCRUBBED: [&str; 6] = [
-    "CARGO_PKG_",
-    "CARGO_MANIFEST_",
-    "CARGO_BIN_",
-    "CARGO_CRATE_",
-    "GIT_",
-    "LOOPWRIGHT_",
-];
+const SCRUBBED: [&str; 6] = ["CARGO_PKG_", "CARGO_MANIFEST_", "CARGO_BIN_", "CARGO_CRATE_", "GIT_", "LOOPWRIGHT_"];
 
 /// The workspace's root folder.
 pub(crate) fn root() -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    here.parent()
-        .expect("xtask lies in the workspace's root")
-        .to_path_buf()
+    here.parent().expect("xtask lies in the workspace's root").to_path_buf()
 }
 
 /// A program started in the workspace's root.
@@ -44,24 +35,14 @@ pub(crate) fn cargo() -> Command {
 /// Runs to the end with inherited output; anything but success is an error that names the command.
 pub(crate) fn run(mut command: Command) -> Result<(), String> {
     let shown = show(&command);
-    let status = command
-        .status()
-        .map_err(|error| format!("start `{shown}`: {error}"))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(format!("`{shown}` ended with {status}"))
-    }
+    let status = command.status().map_err(|error| format!("start `{shown}`: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("`{shown}` ended with {status}")) }
 }
 
 /// The first line a program prints when asked something, or nothing when it is not there or fails.
 pub(crate) fn ask(mut command: Command) -> Option<String> {
     let output = command.stderr(Stdio::null()).output().ok()?;
-    let text = String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .next()?
-        .trim()
-        .to_owned();
+    let text = String::from_utf8_lossy(&output.stdout).lines().next()?.trim().to_owned();
     output.status.success().then_some(text)
 }
 
@@ -83,28 +64,16 @@ pub(crate) fn watch(mut command: Command, see: &mut dyn FnMut(&str)) -> Result<(
         println!("{line}");
         see(&line);
     }
-    let status = child
-        .wait()
-        .map_err(|error| format!("wait for `{shown}`: {error}"))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(format!("`{shown}` ended with {status}"))
-    }
+    let status = child.wait().map_err(|error| format!("wait for `{shown}`: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("`{shown}` ended with {status}")) }
 }
 
 fn forward(stream: impl Read, lines: &std::sync::mpsc::Sender<String>) {
     let mut reader = BufReader::new(stream);
     let mut line = Vec::new();
-    while reader
-        .read_until(b'\n', &mut line)
-        .is_ok_and(|count| count > 0)
-    {
+    while reader.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
         let text = String::from_utf8_lossy(&line);
-        if lines
-            .send(text.trim_end_matches(['\n', '\r']).to_owned())
-            .is_err()
-        {
+        if lines.send(text.trim_end_matches(['\n', '\r']).to_owned()).is_err() {
             return;
         }
         line.clear();
@@ -112,12 +81,7 @@ fn forward(stream: impl Read, lines: &std::sync::mpsc::Sender<String>) {
 }
 
 fn show(command: &Command) -> String {
-    let name = Path::new(command.get_program())
-        .file_name()
-        .unwrap_or(command.get_program());
+    let name = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     let words = std::iter::once(name).chain(command.get_args());
-    words
-        .map(|word| word.to_string_lossy())
-        .collect::<Vec<_>>()
-        .join(" ")
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }

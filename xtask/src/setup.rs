@@ -16,40 +16,19 @@ struct Component {
 }
 
 const COMPONENTS: [Component; 4] = [
-    Component {
-        package: "git",
-        version: || version_of("git"),
-    },
-    Component {
-        package: "postgresql",
-        version: postgres_version,
-    },
-    Component {
-        package: "python3",
-        version: || version_of("python3"),
-    },
-    Component {
-        package: "nodejs",
-        version: || version_of("node"),
-    },
+    Component { package: "git", version: || version_of("git") },
+    Component { package: "postgresql", version: postgres_version },
+    Component { package: "python3", version: || version_of("python3") },
+    Component { package: "nodejs", version: || version_of("node") },
 ];
 
 pub(crate) fn run() -> Result<(), String> {
-    let missing: Vec<&Component> = COMPONENTS
-        .iter()
-        .filter(|one| (one.version)().is_none())
-        .collect();
+    let missing: Vec<&Component> = COMPONENTS.iter().filter(|one| (one.version)().is_none()).collect();
     install_packages(&missing.iter().map(|one| one.package).collect::<Vec<_>>())?;
     for component in &COMPONENTS {
-        let word = if missing.iter().any(|one| one.package == component.package) {
-            "installed"
-        } else {
-            "present"
-        };
-        let version = (component.version)().ok_or(format!(
-            "`{}` is still missing after its installation",
-            component.package
-        ))?;
+        let word = if missing.iter().any(|one| one.package == component.package) { "installed" } else { "present" };
+        let version =
+            (component.version)().ok_or(format!("`{}` is still missing after its installation", component.package))?;
         report(component.package, word, &version);
     }
     setup_nextest()
@@ -75,11 +54,7 @@ fn install_packages(packages: &[&str]) -> Result<(), String> {
         write_guard(guard)?;
     }
     let ended = run_command(apt(&["update"])).and_then(|()| {
-        let words: Vec<&str> = ["install", "-y", "--no-install-recommends"]
-            .iter()
-            .chain(packages)
-            .copied()
-            .collect();
+        let words: Vec<&str> = ["install", "-y", "--no-install-recommends"].iter().chain(packages).copied().collect();
         run_command(apt(&words))
     });
     if guarded {
@@ -117,11 +92,8 @@ fn version_of(name: &str) -> Option<String> {
 /// Debian keeps the server's binaries off the path, one folder a version; the newest counts.
 fn postgres_version() -> Option<String> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
-    let mut servers: Vec<PathBuf> = versions
-        .flatten()
-        .map(|entry| entry.path().join("bin/postgres"))
-        .filter(|path| path.is_file())
-        .collect();
+    let mut servers: Vec<PathBuf> =
+        versions.flatten().map(|entry| entry.path().join("bin/postgres")).filter(|path| path.is_file()).collect();
     servers.sort();
     version_of(servers.last()?.to_str()?)
 }
@@ -138,18 +110,11 @@ fn setup_nextest() -> Result<(), String> {
         return Ok(());
     }
     let mut install = cargo();
-    install.args([
-        "install",
-        "cargo-nextest",
-        "--locked",
-        "--version",
-        NEXTEST_VERSION,
-    ]);
+    install.args(["install", "cargo-nextest", "--locked", "--version", NEXTEST_VERSION]);
     // Without self-update there is no HTTP client to build.
     install.args(["--no-default-features", "--features", "default-no-update"]);
     run_command(install)?;
-    let version =
-        nextest_version().ok_or("`cargo nextest` is still missing after its installation")?;
+    let version = nextest_version().ok_or("`cargo nextest` is still missing after its installation")?;
     report("cargo-nextest", "installed", &version);
     Ok(())
 }

@@ -20,11 +20,7 @@ impl AddAssign for Counts {
 
 impl std::fmt::Display for Counts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{} passed, {} failed, {} skipped",
-            self.passed, self.failed, self.skipped
-        )
+        write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
     }
 }
 
@@ -63,9 +59,7 @@ fn count(parts: &str, separator: char) -> Counts {
         };
         match words.collect::<Vec<_>>().as_slice() {
             ["passed", ..] => counts.passed += number,
-            ["failed", ..] | ["exec", "failed", ..] | ["timed", "out", ..] => {
-                counts.failed += number
-            }
+            ["failed", ..] | ["exec", "failed", ..] | ["timed", "out", ..] => counts.failed += number,
             ["skipped", ..] | ["ignored", ..] => counts.skipped += number,
             _ => {}
         }
@@ -78,9 +72,7 @@ fn without_colour(line: &str) -> String {
     let mut rest = line;
     while let Some((before, after)) = rest.split_once("\u{1b}[") {
         plain.push_str(before);
-        rest = after
-            .split_once(|c: char| c.is_ascii_alphabetic())
-            .map_or("", |(_, tail)| tail);
+        rest = after.split_once(|c: char| c.is_ascii_alphabetic()).map_or("", |(_, tail)| tail);
     }
     plain + rest
 }
@@ -90,32 +82,16 @@ mod tests {
     use super::*;
 
     fn counts(passed: u64, failed: u64, skipped: u64) -> Option<Counts> {
-        Some(Counts {
-            passed,
-            failed,
-            skipped,
-        })
+        Some(Counts { passed, failed, skipped })
     }
 
     #[test]
     fn nextest_summaries_of_every_shape_are_counted() {
         let table = [
-            (
-                "     Summary [   0.005s] 3 tests run: 3 passed, 0 skipped",
-                counts(3, 0, 0),
-            ),
-            (
-                "     Summary [   1.2s] 1 test run: 1 passed, 7 skipped",
-                counts(1, 0, 7),
-            ),
-            (
-                "Summary [ 61.0s] 9 tests run: 5 passed (2 slow), 2 failed, 2 timed out, 1 skipped",
-                counts(5, 4, 1),
-            ),
-            (
-                "Summary [ 1s] 2/9 tests run: 1 passed, 1 exec failed, 0 skipped",
-                counts(1, 1, 0),
-            ),
+            ("     Summary [   0.005s] 3 tests run: 3 passed, 0 skipped", counts(3, 0, 0)),
+            ("     Summary [   1.2s] 1 test run: 1 passed, 7 skipped", counts(1, 0, 7)),
+            ("Summary [ 61.0s] 9 tests run: 5 passed (2 slow), 2 failed, 2 timed out, 1 skipped", counts(5, 4, 1)),
+            ("Summary [ 1s] 2/9 tests run: 1 passed, 1 exec failed, 0 skipped", counts(1, 1, 0)),
             (
                 "\u{1b}[32;1m     Summary\u{1b}[0m [ 0.1s] \u{1b}[1m2\u{1b}[0m tests run: \u{1b}[1m2\u{1b}[0m passed, 0 skipped",
                 counts(2, 0, 0),
@@ -138,36 +114,16 @@ mod tests {
     #[test]
     fn the_last_summary_wins_and_results_of_crates_add_up() {
         let mut counts = Counts::default();
-        see_nextest(
-            &mut counts,
-            "    Summary [1s] 9 tests run: 9 passed, 0 skipped",
-        );
-        see_nextest(
-            &mut counts,
-            "    Summary [1s] 2 tests run: 1 passed, 1 failed, 0 skipped",
-        );
+        see_nextest(&mut counts, "    Summary [1s] 9 tests run: 9 passed, 0 skipped");
+        see_nextest(&mut counts, "    Summary [1s] 2 tests run: 1 passed, 1 failed, 0 skipped");
         see_nextest(&mut counts, "error: test run failed");
-        see_libtest(
-            &mut counts,
-            "test result: ok. 3 passed; 0 failed; 0 ignored",
-        );
-        see_libtest(
-            &mut counts,
-            "test result: ok. 4 passed; 0 failed; 0 ignored",
-        );
+        see_libtest(&mut counts, "test result: ok. 3 passed; 0 failed; 0 ignored");
+        see_libtest(&mut counts, "test result: ok. 4 passed; 0 failed; 0 ignored");
         assert_eq!(Some(counts), self::counts(8, 1, 0));
     }
 
     #[test]
     fn the_last_line_reads_as_the_readme_says() {
-        assert_eq!(
-            Counts {
-                passed: 3,
-                failed: 2,
-                skipped: 1
-            }
-            .to_string(),
-            "3 passed, 2 failed, 1 skipped"
-        );
+        assert_eq!(Counts { passed: 3, failed: 2, skipped: 1 }.to_string(), "3 passed, 2 failed, 1 skipped");
     }
 }

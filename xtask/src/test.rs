@@ -29,102 +29,51 @@ enum Work {
     /// A function of ours.
     Inside(fn() -> Result<(), String>),
     /// A cargo command that either succeeds or counts as one failure.
-    Cargo {
-        words: &'static [&'static str],
-        env: &'static [(&'static str, &'static str)],
-    },
+    Cargo { words: &'static [&'static str], env: &'static [(&'static str, &'static str)] },
     /// A cargo command that runs tests and says how many; the filter is appended.
-    Counted {
-        words: &'static [&'static str],
-        see: fn(&mut Counts, &str),
-    },
+    Counted { words: &'static [&'static str], see: fn(&mut Counts, &str) },
 }
 
 const STEPS: &[Step] = &[
-    Step {
-        name: "set-up",
-        when: When::Always,
-        work: Work::Inside(setup::run),
-    },
-    Step {
-        name: "format",
-        when: When::Whole,
-        work: Work::Cargo {
-            words: &["fmt", "--all", "--check"],
-            env: &[],
-        },
-    },
+    Step { name: "set-up", when: When::Always, work: Work::Inside(setup::run) },
+    Step { name: "format", when: When::Whole, work: Work::Cargo { words: &["fmt", "--all", "--check"], env: &[] } },
     Step {
         name: "lints",
         when: When::Whole,
-        work: Work::Cargo {
-            words: &[
-                "clippy",
-                "--workspace",
-                "--all-targets",
-                "--",
-                "-D",
-                "warnings",
-            ],
-            env: &[],
-        },
+        work: Work::Cargo { words: &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], env: &[] },
     },
     Step {
         name: "documentation",
         when: When::Whole,
-        work: Work::Cargo {
-            words: &["doc", "--workspace", "--no-deps"],
-            env: &[("RUSTDOCFLAGS", "-D warnings")],
-        },
+        work: Work::Cargo { words: &["doc", "--workspace", "--no-deps"], env: &[("RUSTDOCFLAGS", "-D warnings")] },
     },
-    Step {
-        name: "tidy",
-        when: When::Whole,
-        work: Work::Inside(|| tidy::run(tidy::Ratchet::Keep)),
-    },
+    Step { name: "tidy", when: When::Whole, work: Work::Inside(|| tidy::run(tidy::Ratchet::Keep)) },
     Step {
         name: "build",
         when: When::Always,
-        work: Work::Cargo {
-            words: &["build", "--workspace", "--bins"],
-            env: &[],
-        },
+        work: Work::Cargo { words: &["build", "--workspace", "--bins"], env: &[] },
     },
     Step {
         name: "tests",
         when: When::Always,
-        work: Work::Counted {
-            words: &["nextest", "run", "--workspace"],
-            see: summary::see_nextest,
-        },
+        work: Work::Counted { words: &["nextest", "run", "--workspace"], see: summary::see_nextest },
     },
     Step {
         name: "documentation's examples",
         when: When::Whole,
-        work: Work::Counted {
-            words: &["test", "--doc", "--workspace"],
-            see: summary::see_libtest,
-        },
+        work: Work::Counted { words: &["test", "--doc", "--workspace"], see: summary::see_libtest },
     },
 ];
 
 pub(crate) fn run(filter: &[&str]) -> Result<(), String> {
-    let skips = tempfile::NamedTempFile::new()
-        .map_err(|error| format!("make the file for skips: {error}"))?;
+    let skips = tempfile::NamedTempFile::new().map_err(|error| format!("make the file for skips: {error}"))?;
     let mut total = Counts::default();
     let mut broken = Vec::new();
-    for step in STEPS
-        .iter()
-        .filter(|step| filter.is_empty() || step.when == When::Always)
-    {
+    for step in STEPS.iter().filter(|step| filter.is_empty() || step.when == When::Always) {
         println!("\n== {}", step.name);
         let started = Instant::now();
         let (counts, ended) = perform(&step.work, filter, skips.path());
-        println!(
-            "== {} took {:.1} s",
-            step.name,
-            started.elapsed().as_secs_f64()
-        );
+        println!("== {} took {:.1} s", step.name, started.elapsed().as_secs_f64());
         total += counts;
         if let Err(why) = ended {
             println!("== {} failed: {why}", step.name);
@@ -133,21 +82,14 @@ pub(crate) fn run(filter: &[&str]) -> Result<(), String> {
     }
     total.skipped += print_skips(skips.path())?;
     if total.skipped > SKIPS_ALLOWED {
-        println!(
-            "\n{} skipped, at most {SKIPS_ALLOWED} allowed",
-            total.skipped
-        );
+        println!("\n{} skipped, at most {SKIPS_ALLOWED} allowed", total.skipped);
         total.failed += 1;
     }
     if !broken.is_empty() {
         println!("\nfailed steps: {}", broken.join(", "));
     }
     println!("\n{total}");
-    if total.failed == 0 {
-        Ok(())
-    } else {
-        Err(String::new())
-    }
+    if total.failed == 0 { Ok(()) } else { Err(String::new()) }
 }
 
 /// A step that ends badly without naming a failed test counts as one failure, so that the last line cannot look green.
@@ -178,10 +120,7 @@ fn perform(work: &Work, filter: &[&str], skips: &Path) -> (Counts, Result<(), St
 
 fn print_skips(file: &Path) -> Result<u64, String> {
     let text = std::fs::read_to_string(file).map_err(|error| format!("read the skips: {error}"))?;
-    let lines: Vec<&str> = text
-        .lines()
-        .filter(|line| line.starts_with("SKIPPED:"))
-        .collect();
+    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("SKIPPED:")).collect();
     for line in &lines {
         println!("{line}");
     }

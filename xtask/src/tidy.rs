@@ -29,9 +29,5 @@ pub(crate) fn run(ratchet: Ratchet) -> Result<(), String> {
     for finding in &findings {
         println!("tidy: {finding}");
     }
-    if findings.is_empty() {
-        Ok(())
-    } else {
-        Err(format!("{} findings", findings.len()))
-    }
+    if findings.is_empty() { Ok(()) } else { Err(format!("{} findings", findings.len())) }
 }

@@ -12,41 +12,17 @@ struct Room {
 const TESTKIT: &str = "loopwright-testkit";
 
 const ROOMS: [Room; 7] = [
-    Room {
-        folder: "crates/core",
-        package: "loopwright-core",
-        may_use: &[],
-    },
-    Room {
-        folder: "crates/sandbox",
-        package: "loopwright-sandbox",
-        may_use: &[],
-    },
-    Room {
-        folder: "crates/engine",
-        package: "loopwright",
-        may_use: &["loopwright-core", "loopwright-sandbox"],
-    },
-    Room {
-        folder: "crates/forge",
-        package: "loopwright-forge",
-        may_use: &["loopwright-core"],
-    },
+    Room { folder: "crates/core", package: "loopwright-core", may_use: &[] },
+    Room { folder: "crates/sandbox", package: "loopwright-sandbox", may_use: &[] },
+    Room { folder: "crates/engine", package: "loopwright", may_use: &["loopwright-core", "loopwright-sandbox"] },
+    Room { folder: "crates/forge", package: "loopwright-forge", may_use: &["loopwright-core"] },
     Room {
         folder: "crates/cli",
         package: "loopwright-cli",
         may_use: &["loopwright", "loopwright-forge", "loopwright-core"],
     },
-    Room {
-        folder: "crates/testkit",
-        package: TESTKIT,
-        may_use: &[],
-    },
-    Room {
-        folder: "xtask",
-        package: "xtask",
-        may_use: &[],
-    },
+    Room { folder: "crates/testkit", package: TESTKIT, may_use: &[] },
+    Room { folder: "xtask", package: "xtask", may_use: &[] },
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,16 +39,10 @@ pub(crate) fn check(root: &Path) -> Result<Vec<String>, String> {
     }
     for room in &ROOMS {
         let manifest = read(root, &format!("{}/Cargo.toml", room.folder))?;
-        findings.extend(
-            arrows(&manifest)
-                .into_iter()
-                .filter_map(|(package, kind)| complaint(room, &package, kind)),
-        );
+        findings.extend(arrows(&manifest).into_iter().filter_map(|(package, kind)| complaint(room, &package, kind)));
         if room.folder != "crates/sandbox" && !takes_workspace_lints(&manifest) {
-            findings.push(format!(
-                "{}: `[lints] workspace = true` is missing, so `unsafe` would be allowed",
-                room.folder
-            ));
+            findings
+                .push(format!("{}: `[lints] workspace = true` is missing, so `unsafe` would be allowed", room.folder));
         }
     }
     Ok(findings)
@@ -84,21 +54,15 @@ fn read(root: &Path, path: &str) -> Result<String, String> {
 
 /// A crate that this table does not know has no walls yet.
 fn unknown_rooms(root: &Path) -> Result<Vec<String>, String> {
-    let entries = std::fs::read_dir(root.join("crates"))
-        .map_err(|error| format!("list `crates`: {error}"))?;
-    let folders = entries
-        .flatten()
-        .map(|entry| format!("crates/{}", entry.file_name().to_string_lossy()));
+    let entries = std::fs::read_dir(root.join("crates")).map_err(|error| format!("list `crates`: {error}"))?;
+    let folders = entries.flatten().map(|entry| format!("crates/{}", entry.file_name().to_string_lossy()));
     let unknown = folders.filter(|folder| !ROOMS.iter().any(|room| room.folder == folder));
-    Ok(unknown
-        .map(|folder| format!("{folder}: not in tidy's table of crates"))
-        .collect())
+    Ok(unknown.map(|folder| format!("{folder}: not in tidy's table of crates")).collect())
 }
 
 fn complaint(room: &Room, package: &str, kind: Kind) -> Option<String> {
     let ours = ROOMS.iter().any(|other| other.package == package);
-    let allowed =
-        room.may_use.contains(&package) || (kind == Kind::Development && package == TESTKIT);
+    let allowed = room.may_use.contains(&package) || (kind == Kind::Development && package == TESTKIT);
     (ours && !allowed).then(|| format!("{}: may not depend on `{package}`", room.folder))
 }
 
@@ -116,12 +80,7 @@ fn arrows(manifest: &str) -> Vec<(String, Kind)> {
                 found.push((package.trim_matches('"').to_owned(), kind));
             }
         } else if let (Some(kind), Some((key, _))) = (kind, line.split_once('=')) {
-            let package = key
-                .split('.')
-                .next()
-                .unwrap_or(key)
-                .trim()
-                .trim_matches('"');
+            let package = key.split('.').next().unwrap_or(key).trim().trim_matches('"');
             found.push((package.to_owned(), kind));
         }
     }
@@ -138,20 +97,14 @@ fn section(header: &str) -> Option<Kind> {
 }
 
 fn forbids_unsafe(workspace: &str) -> bool {
-    let rule = |line: &str| {
-        line.trim().starts_with("unsafe_code") && (line.contains("deny") || line.contains("forbid"))
-    };
+    let rule =
+        |line: &str| line.trim().starts_with("unsafe_code") && (line.contains("deny") || line.contains("forbid"));
     workspace.lines().any(rule)
 }
 
 fn takes_workspace_lints(manifest: &str) -> bool {
-    let after = manifest
-        .lines()
-        .skip_while(|line| line.trim() != "[lints]")
-        .skip(1);
-    after
-        .take_while(|line| !line.starts_with('['))
-        .any(|line| line.replace(' ', "") == "workspace=true")
+    let after = manifest.lines().skip_while(|line| line.trim() != "[lints]").skip(1);
+    after.take_while(|line| !line.starts_with('[')).any(|line| line.replace(' ', "") == "workspace=true")
 }
 
 #[cfg(test)]
@@ -163,11 +116,7 @@ mod tests {
         let manifest = "[package]\nname = \"x\"\n[dependencies]\na.workspace = true\nb = \"1\"\n# c = \"1\"\n\
             [dev-dependencies]\nd = { path = \"d\" }\n[target.'cfg(unix)'.dependencies]\ne = \"1\"\n[dependencies.f]\nversion = \"1\"\n[lints]\nworkspace = true\n";
         let names = |wanted| {
-            arrows(manifest)
-                .into_iter()
-                .filter(|(_, kind)| *kind == wanted)
-                .map(|(name, _)| name)
-                .collect::<Vec<_>>()
+            arrows(manifest).into_iter().filter(|(_, kind)| *kind == wanted).map(|(name, _)| name).collect::<Vec<_>>()
         };
         assert_eq!(names(Kind::Shipped), ["a", "b", "e", "f"]);
         assert_eq!(names(Kind::Development), ["d"]);
@@ -176,10 +125,7 @@ mod tests {
 
     #[test]
     fn an_arrow_against_the_house_is_found() {
-        let engine = ROOMS
-            .iter()
-            .find(|room| room.package == "loopwright")
-            .expect("the engine has a room");
+        let engine = ROOMS.iter().find(|room| room.package == "loopwright").expect("the engine has a room");
         assert!(complaint(engine, "loopwright-forge", Kind::Shipped).is_some());
         assert!(complaint(engine, TESTKIT, Kind::Shipped).is_some());
         assert_eq!(complaint(engine, TESTKIT, Kind::Development), None);

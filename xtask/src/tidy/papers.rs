@@ -47,9 +47,9 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
         Err(error) => findings.push(format!("README.md: {error}")),
     }
     match std::fs::read_to_string(root.join("docs/glossary.md")) {
-        Ok(glossary) => findings.extend(
-            missing_words(&glossary).map(|word| format!("docs/glossary.md: `{word}` is missing")),
-        ),
+        Ok(glossary) => {
+            findings.extend(missing_words(&glossary).map(|word| format!("docs/glossary.md: `{word}` is missing")))
+        }
         Err(error) => findings.push(format!("docs/glossary.md: {error}")),
     }
     findings
@@ -57,17 +57,13 @@ pub(crate) fn check(root: &Path) -> Vec<String> {
 
 fn quick_start_finding(readme: &str) -> Option<String> {
     let commands = quick_start(readme);
-    (commands != QUICK_START).then(|| {
-        format!("README.md: *Quick start* holds {commands:?}, it should hold {QUICK_START:?}")
-    })
+    (commands != QUICK_START)
+        .then(|| format!("README.md: *Quick start* holds {commands:?}, it should hold {QUICK_START:?}"))
 }
 
 /// The lines inside code fences of the section *Quick start*.
 fn quick_start(readme: &str) -> Vec<&str> {
-    let section = readme
-        .lines()
-        .skip_while(|line| !line.to_lowercase().starts_with("## quick start"))
-        .skip(1);
+    let section = readme.lines().skip_while(|line| !line.to_lowercase().starts_with("## quick start")).skip(1);
     let mut inside = false;
     let mut commands = Vec::new();
     for line in section.take_while(|line| !line.starts_with("## ")) {
@@ -82,11 +78,7 @@ fn quick_start(readme: &str) -> Vec<&str> {
 
 /// A word counts as explained when it opens a definition: `**word**` at the start of a line.
 fn missing_words(glossary: &str) -> impl Iterator<Item = &'static str> + '_ {
-    WORDS.into_iter().filter(|word| {
-        !glossary
-            .lines()
-            .any(|line| line.starts_with(&format!("**{word}**")))
-    })
+    WORDS.into_iter().filter(|word| !glossary.lines().any(|line| line.starts_with(&format!("**{word}**"))))
 }
 
 #[cfg(test)]

@@ -14,52 +14,36 @@ pub(crate) struct Source {
 
 impl Source {
     pub(crate) fn new(path: &str, text: &str) -> Self {
-        Self {
-            path: path.to_owned(),
-            text: text.to_owned(),
-            code: mask(text),
-        }
+        Self { path: path.to_owned(), text: text.to_owned(), code: mask(text) }
     }
 
     /// Every Rust file under `crates` and `xtask`, in order of path. Fixtures are data, not ours to judge.
     pub(crate) fn all(root: &Path) -> Result<Vec<Self>, String> {
         let mut paths = Vec::new();
         for folder in ["crates", "xtask"] {
-            collect(&root.join(folder), &mut paths)
-                .map_err(|error| format!("walk `{folder}`: {error}"))?;
+            collect(&root.join(folder), &mut paths).map_err(|error| format!("walk `{folder}`: {error}"))?;
         }
         paths.sort();
         paths.iter().map(|path| Self::read(root, path)).collect()
     }
 
     fn read(root: &Path, path: &Path) -> Result<Self, String> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| format!("read `{}`: {error}", path.display()))?;
+        let text = std::fs::read_to_string(path).map_err(|error| format!("read `{}`: {error}", path.display()))?;
         let short = path.strip_prefix(root).unwrap_or(path);
         Ok(Self::new(&short.to_string_lossy(), &text))
     }
 
     /// Whether line `index` (from 0) is test code: a file for tests, or below the file's `#[cfg(test)]`.
     pub(crate) fn is_test(&self, index: usize) -> bool {
-        let file = self.path.contains("/tests/")
-            || self.path.ends_with("/tests.rs")
-            || self.path.contains("testkit/");
-        file || self
-            .code
-            .lines()
-            .position(|line| line.contains("#[cfg(test)]"))
-            .is_some_and(|start| index > start)
+        let file = self.path.contains("/tests/") || self.path.ends_with("/tests.rs") || self.path.contains("testkit/");
+        file || self.code.lines().position(|line| line.contains("#[cfg(test)]")).is_some_and(|start| index > start)
     }
 }
 
 fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> std::io::Result<()> {
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();
-        let name = path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if path.is_dir() {
             if !["target", "fixtures"].contains(&name.as_str()) && !name.starts_with('.') {
                 collect(&path, paths)?;
@@ -91,11 +75,7 @@ fn mask(text: &str) -> String {
             code.push(chars[at]);
             at += 1;
         } else {
-            code.extend(
-                chars[at..end]
-                    .iter()
-                    .map(|c| if *c == '\n' { '\n' } else { ' ' }),
-            );
+            code.extend(chars[at..end].iter().map(|c| if *c == '\n' { '\n' } else { ' ' }));
             at = end;
         }
     }
@@ -113,10 +93,7 @@ fn follows_word(chars: &[char], at: usize) -> bool {
 }
 
 fn line_end(chars: &[char], at: usize) -> usize {
-    chars[at..]
-        .iter()
-        .position(|c| *c == '\n')
-        .map_or(chars.len(), |length| at + length)
+    chars[at..].iter().position(|c| *c == '\n').map_or(chars.len(), |length| at + length)
 }
 
 fn block_end(chars: &[char], at: usize) -> usize {
@@ -156,17 +133,9 @@ fn raw_hashes(chars: &[char], at: usize) -> Option<usize> {
 fn raw_end(chars: &[char], at: usize, hashes: usize) -> usize {
     let body = at + 2 + hashes;
     let closes = |index: &usize| {
-        chars[*index] == '"'
-            && chars[index + 1..]
-                .iter()
-                .take(hashes)
-                .filter(|c| **c == '#')
-                .count()
-                == hashes
+        chars[*index] == '"' && chars[index + 1..].iter().take(hashes).filter(|c| **c == '#').count() == hashes
     };
-    (body..chars.len())
-        .find(closes)
-        .map_or(chars.len(), |index| index + 1 + hashes)
+    (body..chars.len()).find(closes).map_or(chars.len(), |index| index + 1 + hashes)
 }
 
 /// The end of a character literal, or nothing when the quote begins a lifetime.
@@ -188,10 +157,7 @@ mod tests {
             ("a // b\nc", "a     \nc"),
             ("a /* x /* y */ z */ b", "a                   b"),
             (r#"f("}{\"") + 1"#, "f(      ) + 1"),
-            (
-                "let c = '{'; let q = '\\''; let u = '\\u{7b}';",
-                "let c =    ; let q =     ; let u =         ;",
-            ),
+            ("let c = '{'; let q = '\\''; let u = '\\u{7b}';", "let c =    ; let q =     ; let u =         ;"),
             ("fn f<'a>(x: &'a str) {}", "fn f<'a>(x: &'a str) {}"),
             ("x = r#\"todo!(\"{\")\"#;", "x =                ;"),
             ("x = br\"{\";", "x = b    ;"),

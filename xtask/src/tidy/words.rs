@@ -11,22 +11,15 @@ const BANNED: [(&str, &str); 4] = [
     ("#[ignore", "an ignored test is a test nobody runs"),
     ("todo!(", "unfinished code is not committed"),
     ("unimplemented!(", "unfinished code is not committed"),
-    (
-        "should_panic",
-        "assert the error itself, a panic can come from anywhere",
-    ),
+    ("should_panic", "assert the error itself, a panic can come from anywhere"),
 ];
 
 pub(crate) fn check(root: &Path, sources: &[Source]) -> Result<Vec<String>, String> {
-    let allowed = std::fs::read_to_string(root.join(SLEEPS))
-        .map_err(|error| format!("read `{SLEEPS}`: {error}"))?;
+    let allowed = std::fs::read_to_string(root.join(SLEEPS)).map_err(|error| format!("read `{SLEEPS}`: {error}"))?;
     let mut findings = Vec::new();
     for source in sources {
         if !source.text.starts_with("//!") {
-            findings.push(format!(
-                "{}:1: a file opens with `//!` and says what it is responsible for",
-                source.path
-            ));
+            findings.push(format!("{}:1: a file opens with `//!` and says what it is responsible for", source.path));
         }
         for (index, line) in source.code.lines().enumerate() {
             let place = format!("{}:{}", source.path, index + 1);
@@ -35,7 +28,8 @@ pub(crate) fn check(root: &Path, sources: &[Source]) -> Result<Vec<String>, Stri
                 findings.push(format!("{place}: `unsafe` belongs to crates/sandbox alone"));
             }
             if source.is_test(index) && has_sleep(line) && !is_allowed(&allowed, &source.path) {
-                findings.push(format!("{place}: a test waits for a condition (`testkit::wait::until`), it does not sleep"));
+                findings
+                    .push(format!("{place}: a test waits for a condition (`testkit::wait::until`), it does not sleep"));
             }
         }
     }
@@ -48,21 +42,17 @@ fn banned(line: &str) -> impl Iterator<Item = (&'static str, &'static str)> + '_
 
 /// `sleep(` as a whole word, so that `sleep_until(` is none.
 fn has_sleep(line: &str) -> bool {
-    line.match_indices("sleep(")
-        .any(|(at, _)| !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_'))
+    line.match_indices("sleep(").any(|(at, _)| !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_'))
 }
 
 /// The keyword, not a lint's name such as `unsafe_code`.
 fn has_unsafe(line: &str) -> bool {
-    line.split(|c: char| !c.is_alphanumeric() && c != '_')
-        .any(|word| word == "unsafe")
+    line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "unsafe")
 }
 
 fn is_allowed(list: &str, path: &str) -> bool {
-    list.lines().any(|line| {
-        line.split_once(' ')
-            .is_some_and(|(file, reason)| file == path && !reason.trim().is_empty())
-    })
+    list.lines()
+        .any(|line| line.split_once(' ').is_some_and(|(file, reason)| file == path && !reason.trim().is_empty()))
 }
 
 #[cfg(test)]
@@ -91,10 +81,7 @@ mod tests {
 
     #[test]
     fn an_exception_needs_a_reason() {
-        assert!(is_allowed(
-            "a/b.rs the kernel has no event for this\n",
-            "a/b.rs"
-        ));
+        assert!(is_allowed("a/b.rs the kernel has no event for this\n", "a/b.rs"));
         assert!(!is_allowed("a/b.rs \n", "a/b.rs"));
         assert!(!is_allowed("a/b.rs why\n", "a/c.rs"));
     }
