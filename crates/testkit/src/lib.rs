@@ -1,1 +1,21 @@
 //! What tests stand on: a hermetic environment, real repositories, real databases. Never shipped.
+//!
+//! It knows the command line from outside only and depends on no other crate of ours, so that every crate may use it.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stderr,
+    reason = "tests start the real binary, read the test runner's environment and print what went wrong"
+)]
+
+pub mod env;
+pub mod redact;
+pub mod repo;
+mod skip;
+pub mod wait;
+
+pub use env::{Ran, TestEnv};
+pub use repo::{TestRepo, TreeDigest};
+pub use skip::skip;
+
+/// Where tests look for programs: the system's folders, whatever the developer's shell says.
+pub const TRUSTED_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
