@@ -1,4 +1,5 @@
 //! Loopwright as a library: run AI coding agents in loops you can trust.
 
 pub mod clock;
+pub mod proc;
 pub mod seam;

@@ -1,0 +1,84 @@
+//! How starting or sweeping fails. What a started program does is never an error here: see `Ended`.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A program could not be started.
+#[derive(Debug, thiserror::Error)]
+#[error("start `{}`: {detail}", program.display())]
+pub struct SpawnError {
+    /// Why, in a closed set.
+    pub kind: SpawnErrorKind,
+    /// The program that was asked for.
+    pub program: PathBuf,
+    /// The reason in words, a lower-case fragment.
+    pub detail: String,
+    /// What the system said.
+    pub source: io::Error,
+}
+
+/// Why a program could not be started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpawnErrorKind {
+    /// There is no such program (or the interpreter it names is missing).
+    NotFound,
+    /// The file is there but cannot be executed.
+    NotExecutable,
+    /// The working directory is missing or cannot be entered.
+    Cwd,
+    /// The host is out of processes, files or memory; a later attempt may work.
+    Resources,
+    /// Anything else.
+    Other,
+}
+
+impl SpawnError {
+    pub(crate) fn not_found(program: &Path, source: io::Error) -> Self {
+        Self::new(SpawnErrorKind::NotFound, program, "no such program, or no such interpreter".to_owned(), source)
+    }
+
+    pub(crate) fn other(program: &Path, doing: &str, source: io::Error) -> Self {
+        let kind = match source.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE | libc::EAGAIN | libc::ENOMEM) => SpawnErrorKind::Resources,
+            _ => SpawnErrorKind::Other,
+        };
+        Self::new(kind, program, format!("{doing}: {source}"), source)
+    }
+
+    /// Sorts the error of the spawn call itself, which names neither the file nor the directory it means.
+    pub(crate) fn from_launch(program: &Path, cwd: &Path, source: io::Error) -> Self {
+        match source.raw_os_error() {
+            Some(libc::ENOENT | libc::ENOTDIR | libc::EACCES) if !can_enter(cwd) => {
+                let detail = format!("working directory `{}` cannot be entered", cwd.display());
+                Self::new(SpawnErrorKind::Cwd, program, detail, source)
+            }
+            Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP) => Self::not_found(program, source),
+            Some(libc::EACCES | libc::ENOEXEC | libc::EPERM | libc::EISDIR) => {
+                Self::new(SpawnErrorKind::NotExecutable, program, "not an executable program".to_owned(), source)
+            }
+            _ => Self::other(program, "spawn", source),
+        }
+    }
+
+    fn new(kind: SpawnErrorKind, program: &Path, detail: String, source: io::Error) -> Self {
+        Self { kind, program: program.to_owned(), detail, source }
+    }
+}
+
+fn can_enter(dir: &Path) -> bool {
+    dir.is_dir() && rustix::fs::access(dir, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+/// Processes of an earlier engine could not be ended.
+#[derive(Debug, thiserror::Error)]
+pub enum SweepError {
+    /// The prefix was empty, which would match every cookie of every engine on the host.
+    #[error("sweep: an empty cookie prefix names every tree on the host")]
+    EmptyPrefix,
+    /// `/proc` could not be read.
+    #[error("sweep: read the process table")]
+    Table(#[source] io::Error),
+    /// These processes outlived SIGKILL, or belong to another user.
+    #[error("sweep: processes {0:?} could not be killed")]
+    Unkillable(Vec<u32>),
+}

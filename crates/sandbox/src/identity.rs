@@ -1,0 +1,32 @@
+//! Who a process is beyond its number, which the kernel gives out again. Does not look for anybody.
+
+use crate::table;
+use std::fs;
+
+/// A process that cannot be confused with a later one of the same number, not even across a reboot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its number.
+    pub pid: u32,
+    /// The boot it lives in.
+    pub boot_id: String,
+    /// When it started, in clock ticks since that boot.
+    pub start_ticks: u64,
+}
+
+/// The identity of this process.
+pub fn identity() -> Identity {
+    let pid = std::process::id();
+    let start_ticks = table::read_entry(pid).map(|entry| entry.start).unwrap_or_default();
+    Identity { pid, boot_id: boot_id(), start_ticks }
+}
+
+/// Whether exactly that process still runs; one that ended and awaits its parent does not.
+pub fn is_alive(who: &Identity) -> bool {
+    who.boot_id == boot_id()
+        && table::read_entry(who.pid).is_some_and(|entry| entry.start == who.start_ticks && !entry.is_dead())
+}
+
+fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|id| id.trim().to_owned()).unwrap_or_default()
+}

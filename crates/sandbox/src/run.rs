@@ -1,0 +1,334 @@
+//! One run of a program from start to the end of its whole tree. The life story is `run`; the parts are elsewhere.
+
+use crate::cancel::Cancel;
+use crate::capture::Captured;
+use crate::error::SpawnError;
+use crate::launch::{Prepared, Streams};
+use crate::members::Root;
+use crate::path;
+use crate::pump::{Pump, Watch};
+use crate::spawn::{COOKIE_VAR, Limits, Spawn, Stdin};
+use crate::table;
+use crate::tree::{self, Swept, Tree};
+use rustix::fs::MemfdFlags;
+use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::process::{PidfdFlags, WaitId, WaitIdOptions, WaitIdStatus};
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, Seek, Write};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::net::unix::pipe::Receiver;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Instant, sleep_until, timeout};
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// By itself, with this code.
+    Exited(i32),
+    /// By this signal, which we did not send.
+    Signaled(i32),
+    /// We ended it: no output for the idle limit.
+    Idle,
+    /// We ended it: the wall limit passed.
+    Wall,
+    /// We ended it: more output than `output_max`.
+    Flood,
+    /// We ended it: the `Cancel` was thrown.
+    Cancelled,
+    /// We ended it: the `Watch` asked for it.
+    Stopped,
+}
+
+/// The record of a run whose tree is gone.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// How it ended.
+    pub how: How,
+    /// The exit code, if the program exited (perhaps after we asked it to).
+    pub code: Option<i32>,
+    /// What it wrote to standard output.
+    pub stdout: Captured,
+    /// What it wrote to standard error.
+    pub stderr: Captured,
+    /// Somebody still held the output pipes when the program had ended.
+    pub leaky: bool,
+    /// How long it all took.
+    pub wall: Duration,
+    /// How many processes, the program itself not counted, had to be killed.
+    pub killed: usize,
+    /// Something of the tree lived on through the whole grace after SIGTERM.
+    pub term_ignored: bool,
+    /// Processes that could not be killed: stuck in the kernel, or another user's. Empty unless the host is ill.
+    pub unkillable: Vec<u32>,
+}
+
+/// A started process, as it is safe to write down: the number alone is given out again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Started {
+    /// Its number.
+    pub pid: u32,
+    /// When it started, in clock ticks since boot.
+    pub start_ticks: u64,
+    /// The mark of its tree.
+    pub cookie: String,
+}
+
+/// How often the tree is looked at while it has time to end by itself.
+const GRACE_LOOK: Duration = Duration::from_millis(20);
+
+/// Adopted orphans that ended are collected at most this often while the program runs.
+const COLLECT_EVERY: Duration = Duration::from_millis(500);
+
+/// Runs a program and returns when it and everything it started is gone.
+///
+/// `started` is called once, before any output is read. If the returned future is dropped, the tree is killed.
+pub async fn run(
+    spawn: Spawn,
+    watch: &mut dyn Watch,
+    cancel: &Cancel,
+    started: impl FnOnce(&Started),
+) -> Result<Ended, SpawnError> {
+    let begun = Instant::now();
+    if cancel.is_cancelled() {
+        return Ok(never_started());
+    }
+    let (child, stdout, stderr) = Child::start(&spawn).await?;
+    started(&child.started());
+    let mut pump = Pump::new(stdout, stderr, &spawn.limits, watch);
+    let cut = child.live(&mut pump, &spawn.limits, cancel, begun).await;
+    let mut leaky = false;
+    let mut term_ignored = false;
+    match cut {
+        Some(_) => term_ignored = child.ask_to_end(&mut pump, spawn.limits.grace).await,
+        None => leaky = child.drain(&mut pump, spawn.limits.drain, cancel).await,
+    }
+    let swept = child.kill(&mut pump).await;
+    leaky |= timeout(spawn.limits.drain, pump.until_closed()).await.is_err();
+    let (how, code) = child.outcome(cut).map_err(|error| SpawnError::other(&spawn.program, "collect", error))?;
+    child.tree.collect();
+    let (stdout, stderr) = pump.finish();
+    let Swept { killed, unkillable } = swept;
+    Ok(Ended { how, code, stdout, stderr, leaky, wall: begun.elapsed(), killed, term_ignored, unkillable })
+}
+
+fn never_started() -> Ended {
+    Ended {
+        how: How::Cancelled,
+        code: None,
+        stdout: Captured::default(),
+        stderr: Captured::default(),
+        leaky: false,
+        wall: Duration::ZERO,
+        killed: 0,
+        term_ignored: false,
+        unkillable: Vec::new(),
+    }
+}
+
+struct Child {
+    tree: Tree,
+    exit: AsyncFd<OwnedFd>,
+}
+
+impl Child {
+    async fn start(spawn: &Spawn) -> Result<(Self, Receiver, Receiver), SpawnError> {
+        let failed = |doing: &'static str| move |error| SpawnError::other(&spawn.program, doing, error);
+        let prepared = prepare(spawn)?;
+        let stdin = stdin(&spawn.stdin).map_err(failed("prepare its input"))?;
+        let (stdout, child_stdout) = pipe().map_err(failed("make its pipes"))?;
+        let (stderr, child_stderr) = pipe().map_err(failed("make its pipes"))?;
+        let streams = Streams { stdin, stdout: child_stdout, stderr: child_stderr };
+        let tree = plant(&prepared, &streams, spawn).await?;
+        let exit = exit_of(tree.root()).map_err(failed("watch it"))?;
+        Ok((Self { tree, exit }, stdout, stderr))
+    }
+
+    fn started(&self) -> Started {
+        let root = self.tree.root();
+        Started { pid: root.pid, start_ticks: root.start, cookie: root.cookie.clone() }
+    }
+
+    /// Waits until the program ends (`None`) or has to be ended.
+    async fn live(&self, pump: &mut Pump<'_>, limits: &Limits, cancel: &Cancel, begun: Instant) -> Option<How> {
+        let mut orphans = Orphans::new(self.tree.root());
+        let wall = limits.wall.map(|wall| begun + wall);
+        loop {
+            let idle = limits.idle.map(|idle| pump.last + idle);
+            tokio::select! {
+                () = pump.step() => (),
+                () = self.ended() => return None,
+                () = at(wall) => return Some(How::Wall),
+                () = at(idle) => return Some(How::Idle),
+                () = cancel.cancelled() => return Some(How::Cancelled),
+                () = orphans.one_ended() => orphans.collect(),
+            }
+            if pump.stopped {
+                return Some(How::Stopped);
+            }
+            if pump.is_flooded() {
+                return Some(How::Flood);
+            }
+        }
+    }
+
+    async fn ended(&self) {
+        // An error here would mean that the runtime is going away, and the tree dies with our drop then.
+        drop(self.exit.readable().await);
+    }
+
+    /// SIGTERM, then patience. Whether something was still there when patience ended.
+    async fn ask_to_end(&self, pump: &mut Pump<'_>, grace: Duration) -> bool {
+        let all_gone = async {
+            blocking(self.tree.root(), tree::terminate).await;
+            while blocking(self.tree.root(), tree::is_alive).await.unwrap_or(false) {
+                sleep_until(Instant::now() + GRACE_LOOK).await;
+            }
+        };
+        pump.during(timeout(grace, all_gone)).await.is_err()
+    }
+
+    /// Takes what is still in the pipes after the program ended; whether somebody kept them open.
+    async fn drain(&self, pump: &mut Pump<'_>, patience: Duration, cancel: &Cancel) -> bool {
+        tokio::select! {
+            closed = timeout(patience, pump.until_closed()) => closed.is_err(),
+            () = cancel.cancelled() => !pump.is_closed(),
+        }
+    }
+
+    async fn kill(&self, pump: &mut Pump<'_>) -> Swept {
+        pump.during(blocking(self.tree.root(), tree::kill)).await.unwrap_or_default()
+    }
+
+    fn outcome(&self, cut: Option<How>) -> io::Result<(How, Option<i32>)> {
+        let status = peek(self.tree.root())?;
+        let code = status.as_ref().and_then(WaitIdStatus::exit_status);
+        let natural = match (code, status.as_ref().and_then(WaitIdStatus::terminating_signal)) {
+            (Some(code), _) => Some(How::Exited(code)),
+            (None, Some(signal)) => Some(How::Signaled(signal)),
+            (None, None) => None,
+        };
+        let how = cut.or(natural).ok_or_else(|| io::Error::other("the program ended without a status"))?;
+        Ok((how, code))
+    }
+}
+
+/// Wakes when a child of ours ends that is not the program itself: orphans that the tree left to us.
+struct Orphans<'r> {
+    root: &'r Root,
+    ended: Option<Signal>,
+    last: Instant,
+}
+
+impl<'r> Orphans<'r> {
+    fn new(root: &'r Root) -> Self {
+        // Without the signal, orphans are collected when the run ends.
+        Self { root, ended: signal(SignalKind::child()).ok(), last: Instant::now() }
+    }
+
+    async fn one_ended(&mut self) {
+        match &mut self.ended {
+            Some(ended) => drop(ended.recv().await),
+            None => std::future::pending().await,
+        }
+    }
+
+    fn collect(&mut self) {
+        if self.last.elapsed() >= COLLECT_EVERY {
+            self.last = Instant::now();
+            let root = self.root.clone();
+            tokio::task::spawn_blocking(move || tree::collect_orphans(&root));
+        }
+    }
+}
+
+fn prepare(spawn: &Spawn) -> Result<Prepared, SpawnError> {
+    let Some(program) = program_path(spawn) else {
+        return Err(SpawnError::not_found(&spawn.program, io::ErrorKind::NotFound.into()));
+    };
+    let mut env = spawn.env.clone();
+    env.insert(OsString::from(COOKIE_VAR), OsString::from(spawn.cookie.as_str()));
+    let pairs = env.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
+    Prepared::new(&program, &spawn.args, pairs, &spawn.cwd)
+        .map_err(|error| SpawnError::other(&spawn.program, "prepare", error))
+}
+
+fn program_path(spawn: &Spawn) -> Option<PathBuf> {
+    let name = spawn.program.as_os_str();
+    if spawn.program.components().count() > 1 || spawn.program.is_absolute() {
+        return Some(spawn.cwd.join(&spawn.program));
+    }
+    let path = spawn.env.get(OsStr::new("PATH")).map(OsString::as_os_str).unwrap_or_default();
+    path::find(name, path, &spawn.cwd)
+}
+
+/// Starts the first process. A program file that another thread's child still holds open for
+/// writing is "busy" for an instant, which is worth a few tries.
+async fn plant(prepared: &Prepared, streams: &Streams, spawn: &Spawn) -> Result<Tree, SpawnError> {
+    let mut tries = 0;
+    loop {
+        match Tree::plant(prepared, streams, spawn.cookie.as_str()) {
+            Err(error) if error.raw_os_error() == Some(libc::ETXTBSY) && tries < 20 => tries += 1,
+            planted => return planted.map_err(|error| SpawnError::from_launch(&spawn.program, &spawn.cwd, error)),
+        }
+        sleep_until(Instant::now() + Duration::from_millis(10)).await;
+    }
+}
+
+/// Input lies in an anonymous file and not in a pipe: a child that never reads it blocks nobody.
+fn stdin(stdin: &Stdin) -> io::Result<Option<OwnedFd>> {
+    let Stdin::Bytes(bytes) = stdin else { return Ok(None) };
+    let mut file = File::from(rustix::fs::memfd_create("stdin", MemfdFlags::CLOEXEC)?);
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(Some(file.into()))
+}
+
+fn pipe() -> io::Result<(Receiver, OwnedFd)> {
+    let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
+    Ok((Receiver::from_owned_fd(ours)?, theirs))
+}
+
+fn exit_of(root: &Root) -> io::Result<AsyncFd<OwnedFd>> {
+    let pidfd = rustix::process::pidfd_open(table::raw_pid(root.pid)?, PidfdFlags::empty())?;
+    // SAFETY: an OwnedFd stays open and the same for as long as it lives, which is inside the AsyncFd.
+    Ok(unsafe { AsyncFd::register_with_interest(pidfd, Interest::READABLE) }?)
+}
+
+/// The status of the first process, left where it is: collecting it would unpin its number.
+fn peek(root: &Root) -> io::Result<Option<WaitIdStatus>> {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    Ok(rustix::process::waitid(WaitId::Pid(table::raw_pid(root.pid)?), options)?)
+}
+
+async fn at(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Looking through `/proc` takes milliseconds, too long for the thread that serves everybody.
+async fn blocking<T: Send + 'static>(root: &Root, work: fn(&Root) -> T) -> Option<T> {
+    let root = root.clone();
+    tokio::task::spawn_blocking(move || work(&root)).await.ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn assert_send(_: &impl Send) {}
+
+    #[test]
+    fn run_can_be_given_to_another_thread() {
+        let spawn = Spawn::new("x", "/", crate::Cookie::new("t"));
+        let cancel = Cancel::new();
+        let mut watch = ();
+        assert_send(&run(spawn, &mut watch, &cancel, |_| ()));
+    }
+}

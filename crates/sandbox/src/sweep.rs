@@ -1,0 +1,83 @@
+//! Finding trees of an engine that is no more, by the cookie in their environments, and ending them.
+//! For trees of this program there is `tree`.
+
+use crate::error::SweepError;
+use crate::members::spread;
+use crate::spawn::COOKIE_VAR;
+use crate::table::{self, Entry, Table};
+use rustix::process::Signal;
+use std::collections::BTreeSet;
+use std::io;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How long SIGKILL may take to show.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Kills every process whose cookie starts with `cookie_prefix`, and what descends from it, until none is left.
+///
+/// This process and its ancestors are spared even if they carry such a cookie. Returns how many were killed.
+pub fn sweep(cookie_prefix: &str) -> Result<usize, SweepError> {
+    if cookie_prefix.is_empty() {
+        return Err(SweepError::EmptyPrefix);
+    }
+    let deadline = Instant::now() + PATIENCE;
+    let mut hit = BTreeSet::new();
+    loop {
+        let found = freeze(cookie_prefix, deadline).map_err(SweepError::Table)?;
+        if found.is_empty() {
+            return Ok(hit.len());
+        }
+        if Instant::now() > deadline {
+            return Err(SweepError::Unkillable(found.iter().map(|entry| entry.pid).collect()));
+        }
+        for entry in &found {
+            hit.insert((entry.pid, entry.start));
+            let _ = table::signal(entry, Signal::KILL);
+        }
+        table::await_end(&found);
+    }
+}
+
+/// The processes that `sweep` would kill now.
+pub fn leftovers(cookie_prefix: &str) -> Vec<u32> {
+    find(cookie_prefix).map(|found| found.iter().map(|entry| entry.pid).collect()).unwrap_or_default()
+}
+
+/// Stops what is found until nothing new is: what is stopped cannot fork.
+fn freeze(prefix: &str, deadline: Instant) -> io::Result<Vec<Entry>> {
+    let mut known = BTreeSet::new();
+    loop {
+        let found = find(prefix)?;
+        let new = found.iter().filter(|entry| known.insert((entry.pid, entry.start))).count();
+        if new == 0 || Instant::now() > deadline {
+            return Ok(found);
+        }
+        for entry in found.iter().filter(|entry| !entry.is_stopped()) {
+            let _ = table::signal(entry, Signal::STOP);
+        }
+    }
+}
+
+fn find(prefix: &str) -> io::Result<Vec<Entry>> {
+    let table = Table::read()?;
+    let spared = us_and_ancestors(&table);
+    let may = |entry: &Entry| !spared.contains(&entry.pid);
+    let carries = |entry: &Entry| {
+        may(entry)
+            && !entry.is_dead()
+            && table::environ_value(entry.pid, COOKIE_VAR).is_some_and(|cookie| cookie.starts_with(prefix.as_bytes()))
+    };
+    let seeds: BTreeSet<u32> = table.entries.values().filter(|entry| carries(entry)).map(|entry| entry.pid).collect();
+    let found = spread(seeds, &table, may);
+    Ok(found.iter().filter_map(|pid| table.entries.get(pid)).filter(|entry| !entry.is_dead()).copied().collect())
+}
+
+fn us_and_ancestors(table: &Table) -> BTreeSet<u32> {
+    let mut spared = BTreeSet::new();
+    let mut pid = std::process::id();
+    while spared.insert(pid) {
+        pid = table.entries.get(&pid).map_or(0, |entry| entry.ppid);
+    }
+    spared
+}

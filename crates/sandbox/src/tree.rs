@@ -1,0 +1,200 @@
+//! A living tree: registered from its first instant, ended to the last process. Decides nothing about when.
+
+use crate::launch::{Prepared, Streams};
+use crate::members::{Root, Us, members};
+use crate::spawn::COOKIE_VAR;
+use crate::table::{self, Entry, Table};
+use rustix::process::Signal;
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The trees of this program. Starting and looking both happen under this lock, so that nobody
+/// takes a process which is just being started for an orphan, and no number is collected twice.
+static LIVE: Mutex<Vec<Root>> = Mutex::new(Vec::new());
+
+/// How long SIGKILL may take to show: only a process stuck in the kernel needs longer.
+const KILL_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Looks at the tree that find nobody and miss nothing: with processes vanishing meanwhile, this many.
+const QUIET_LOOKS: usize = 3;
+
+/// What ending a tree took.
+#[derive(Debug, Default)]
+pub(crate) struct Swept {
+    /// How many processes were killed.
+    pub(crate) killed: usize,
+    /// Those that live on: stuck in the kernel, or another user's.
+    pub(crate) unkillable: Vec<u32>,
+}
+
+/// One look at a tree.
+struct Look {
+    alive: Vec<Entry>,
+    vanished: usize,
+}
+
+/// A tree that dies when this is dropped.
+pub(crate) struct Tree {
+    root: Root,
+    collected: bool,
+}
+
+impl Tree {
+    /// Starts the first process.
+    pub(crate) fn plant(prepared: &Prepared, streams: &Streams, cookie: &str) -> io::Result<Self> {
+        become_subreaper()?;
+        let mut live = live();
+        let pid = prepared.launch(streams)?;
+        // The child is ours and not collected, so `/proc` has it unless there is no `/proc` at all.
+        let start = table::read_entry(pid).map(|entry| entry.start);
+        let root = Root { pid, start: start.unwrap_or_default(), cookie: cookie.to_owned() };
+        live.push(root.clone());
+        drop(live);
+        let tree = Self { root, collected: false };
+        start.map(|_| tree).ok_or_else(|| io::Error::other("/proc does not show the new process"))
+    }
+
+    pub(crate) fn root(&self) -> &Root {
+        &self.root
+    }
+
+    /// Collects the first process, which must have ended, and forgets the tree.
+    pub(crate) fn collect(mut self) {
+        self.forget();
+    }
+
+    fn forget(&mut self) {
+        let mut live = live();
+        table::reap(self.root.pid);
+        live.retain(|root| *root != self.root);
+        self.collected = true;
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        if !self.collected {
+            kill(&self.root);
+            self.forget();
+        }
+    }
+}
+
+/// Asks every process of the tree to end; stopped ones are woken so that they hear it.
+pub(crate) fn terminate(root: &Root) {
+    let _ = look(root, |alive| {
+        for entry in alive {
+            let _ = table::signal(entry, Signal::TERM);
+            let _ = table::signal(entry, Signal::CONT);
+        }
+    });
+}
+
+/// Whether a process of the tree runs; one that only waits to be collected does not.
+pub(crate) fn is_alive(root: &Root) -> bool {
+    look(root, |_| ()).is_ok_and(|look| !look.alive.is_empty())
+}
+
+/// Collects orphans of the tree that ended, so that a long run does not fill the process table.
+pub(crate) fn collect_orphans(root: &Root) {
+    let _ = look(root, |_| ());
+}
+
+/// Kills the whole tree and returns when nobody of it is left.
+pub(crate) fn kill(root: &Root) -> Swept {
+    let deadline = Instant::now() + KILL_PATIENCE;
+    let mut hit = BTreeSet::new();
+    let mut quiet = 0;
+    loop {
+        let Ok(look) = freeze_and_kill(root, deadline) else {
+            return kill_group_blindly(root);
+        };
+        hit.extend(look.alive.iter().filter(|entry| entry.pid != root.pid).map(|entry| (entry.pid, entry.start)));
+        quiet = if look.alive.is_empty() { quiet + 1 } else { 0 };
+        if quiet >= QUIET_LOOKS || (quiet > 0 && look.vanished == 0) {
+            return Swept { killed: hit.len(), unkillable: Vec::new() };
+        }
+        if Instant::now() > deadline {
+            let left: Vec<u32> = look.alive.iter().map(|entry| entry.pid).collect();
+            return Swept { killed: hit.len().saturating_sub(left.len()), unkillable: left };
+        }
+        table::await_end(&look.alive);
+    }
+}
+
+/// Stops processes until no new ones appear, then kills them: what is stopped cannot fork.
+fn freeze_and_kill(root: &Root, deadline: Instant) -> io::Result<Look> {
+    let mut known = BTreeSet::new();
+    loop {
+        let seen = look(root, |alive| signal_all(alive, Signal::STOP))?;
+        let new = seen.alive.iter().filter(|entry| known.insert((entry.pid, entry.start))).count();
+        if seen.alive.is_empty() {
+            return Ok(seen);
+        }
+        if new == 0 || Instant::now() > deadline {
+            return look(root, |alive| signal_all(alive, Signal::KILL));
+        }
+    }
+}
+
+/// By group first, because the kernel does that in one step that no fork slips through; then one by one.
+/// A group of a member holds members only: a group never leaves its session, and the session was made by the tree.
+fn signal_all(alive: &[Entry], signal: Signal) {
+    let mut groups = BTreeSet::new();
+    for entry in alive {
+        if entry.group == entry.session && groups.insert(entry.group) {
+            let _ = table::signal_group(entry, signal);
+        }
+    }
+    for entry in alive.iter().filter(|entry| signal == Signal::KILL || !entry.is_stopped()) {
+        let _ = table::signal(entry, signal);
+    }
+}
+
+/// Without `/proc` the group is all that can be named; its number is pinned by the uncollected first process.
+fn kill_group_blindly(root: &Root) -> Swept {
+    if let Ok(group) = table::raw_pid(root.pid) {
+        let _ = rustix::process::kill_process_group(group, Signal::KILL);
+    }
+    Swept::default()
+}
+
+/// Looks at the tree, lets `act` signal what lives, then collects the dead that we have adopted. In this order,
+/// because an uncollected process pins its number and its group's.
+fn look(root: &Root, act: impl FnOnce(&[Entry])) -> io::Result<Look> {
+    let live = live();
+    let others: Vec<Root> = live.iter().filter(|other| *other != root).cloned().collect();
+    let us = us();
+    let table = Table::read()?;
+    let cookie_of = |pid| table::environ_value(pid, COOKIE_VAR);
+    let (dead, alive): (Vec<Entry>, Vec<Entry>) =
+        members(root, &others, us, &table, &cookie_of).into_iter().partition(Entry::is_dead);
+    act(&alive);
+    for entry in dead.iter().filter(|entry| entry.ppid == us.pid && live.iter().all(|root| root.pid != entry.pid)) {
+        table::reap(entry.pid);
+    }
+    Ok(Look { alive, vanished: table.vanished })
+}
+
+fn live() -> MutexGuard<'static, Vec<Root>> {
+    // The list is whole after every statement, so a panic elsewhere does not spoil it.
+    LIVE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn us() -> Us {
+    let pid = std::process::id();
+    Us { pid, session: table::read_entry(pid).map_or(0, |entry| entry.session) }
+}
+
+/// Orphans come to us from now on instead of to init, where a tree would lose them.
+fn become_subreaper() -> io::Result<()> {
+    static DONE: OnceLock<()> = OnceLock::new();
+    if DONE.get().is_none() {
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        let _ = DONE.set(());
+    }
+    Ok(())
+}
