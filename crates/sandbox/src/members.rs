@@ -38,7 +38,9 @@ pub(crate) fn members(root: &Root, others: &[Root], us: Us, table: &Table, cooki
 fn marked(root: &Root, us: Us, table: &Table, cookie_of: CookieOf) -> BTreeSet<u32> {
     let led = |entry: &Entry| [entry.pid, entry.session, entry.group].contains(&root.pid);
     let seeds = candidates(root, us, table)
-        .filter(|entry| led(entry) || (!entry.is_dead() && cookie_of(entry.pid).as_deref() == Some(root.cookie.as_bytes())))
+        .filter(|entry| {
+            led(entry) || (!entry.is_dead() && cookie_of(entry.pid).as_deref() == Some(root.cookie.as_bytes()))
+        })
         .map(|entry| entry.pid);
     spread(seeds.collect(), table, |entry| could_be_of(root, us, entry))
 }
