@@ -9,6 +9,9 @@ const NEXTEST_VERSION: &str = "0.9.143";
 /// While this file exists, Debian's PostgreSQL package starts no server of its own.
 const NO_DEFAULT_CLUSTER: &str = "/etc/postgresql-common/createcluster.d/loopwright-tests.conf";
 
+/// Where tests look for programs (`testkit::TRUSTED_PATH`): what only the developer's shell can find is missing.
+const TRUSTED_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
 /// A program that tests start, the package that brings it, and how to see that it is there.
 struct Component {
     package: &'static str,
@@ -85,7 +88,7 @@ fn is_root() -> bool {
 
 fn version_of(name: &str) -> Option<String> {
     let mut command = program(name);
-    command.arg("--version");
+    command.arg("--version").env("PATH", TRUSTED_PATH);
     ask(command)
 }
 
