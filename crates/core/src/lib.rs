@@ -8,6 +8,7 @@ pub mod level;
 pub mod outcome;
 pub mod spec;
 pub mod units;
+pub mod verdict;
 
 /// A boxed future, so that traits which cross crate walls stay object-safe and free of any runtime.
 pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -1,0 +1,277 @@
+//! The verdict file as a checker writes it: its types, its limits, its strict reading. Decides nothing.
+
+use super::strict::{self, Value};
+use serde::{Deserialize, Serialize};
+
+/// The largest file that is read at all.
+pub const BYTES_MAX: usize = 256 << 10;
+
+const ID_MAX: usize = 200;
+const NAME_MAX: usize = 200;
+const PATH_MAX: usize = 4096;
+const QUOTE_MAX: usize = 2000;
+const WHY_MAX: usize = 8000;
+const SUMMARY_MAX: usize = 16_000;
+const SCORES_MAX: usize = 64;
+const EVIDENCE_MAX: usize = 64;
+
+/// Why a file is no verdict, with the place in it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[error("{0}")]
+#[serde(transparent)]
+pub struct Malformed(pub String);
+
+/// What a checker may say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum VerdictWord {
+    /// The candidate is good.
+    Pass,
+    /// It is not.
+    Fail,
+    /// A human must decide.
+    Escalate,
+}
+
+impl VerdictWord {
+    /// The word as written.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pass => "pass",
+            Self::Fail => "fail",
+            Self::Escalate => "escalate",
+        }
+    }
+}
+
+/// A verdict file that was read without complaint; whether it is believed is [`super::judge`]'s to say.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct VerdictFile {
+    /// The round's secret, as the checker was given it.
+    pub nonce: String,
+    /// The sealed tree.
+    pub tree: String,
+    /// The candidate: tree and staged items.
+    pub candidate: String,
+    /// The checker's word.
+    pub verdict: VerdictWord,
+    /// Its summary; may be empty.
+    pub summary: String,
+    /// Its scores.
+    pub scores: Vec<Score>,
+}
+
+/// One dimension's score.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Score {
+    /// The dimension of the rubric.
+    pub dimension: String,
+    /// 1 to 5.
+    pub score: u8,
+    /// The checker's reason; may be empty.
+    pub why: String,
+    /// What it rests on.
+    pub evidence: Vec<Evidence>,
+}
+
+/// Something the engine can look up itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum Evidence {
+    /// A line of a file at the sealed commit.
+    Line {
+        /// Path from the root of the tree.
+        path: String,
+        /// From 1.
+        line: u32,
+        /// Text of that line.
+        quote: String,
+    },
+    /// A gate that passed.
+    Gate {
+        /// Its name.
+        gate: String,
+    },
+    /// A line of a staged item.
+    Item {
+        /// The item's file name in the outbox.
+        item: String,
+        /// From 1.
+        line: u32,
+        /// Text of that line.
+        quote: String,
+    },
+}
+
+impl std::fmt::Display for Evidence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Line { path, line, .. } => write!(f, "{path}:{line}"),
+            Self::Gate { gate } => write!(f, "gate {gate}"),
+            Self::Item { item, line, .. } => write!(f, "item {item}:{line}"),
+        }
+    }
+}
+
+impl VerdictFile {
+    /// Reads a file strictly: size, UTF-8, JSON, depth, keys, types, ranges and lengths.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        if bytes.len() > BYTES_MAX {
+            return Err(Malformed(format!("{} bytes, at most {BYTES_MAX} are read", bytes.len())));
+        }
+        let text = std::str::from_utf8(bytes).map_err(|error| Malformed(format!("not UTF-8: {error}")))?;
+        let value = strict::parse(text).map_err(|error| Malformed(format!("not JSON as agreed: {error}")))?;
+        let mut map = Fields::of(value, String::new())?;
+        let file = Self {
+            nonce: map.text("nonce", ID_MAX)?,
+            tree: map.text("tree", ID_MAX)?,
+            candidate: map.text("candidate", ID_MAX)?,
+            verdict: map.verdict("verdict")?,
+            summary: map.optional_text("summary", SUMMARY_MAX)?,
+            scores: map.list("scores", SCORES_MAX)?.map(score).collect::<Result<_, _>>()?,
+        };
+        map.done()?;
+        Ok(file)
+    }
+}
+
+fn score((place, value): (String, Value)) -> Result<Score, Malformed> {
+    let mut map = Fields::of(value, place)?;
+    let score = Score {
+        dimension: map.text("dimension", NAME_MAX)?,
+        score: map.score("score")?,
+        why: map.optional_text("why", WHY_MAX)?,
+        evidence: map.list("evidence", EVIDENCE_MAX)?.map(evidence).collect::<Result<_, _>>()?,
+    };
+    map.done()?;
+    Ok(score)
+}
+
+/// The three forms are told apart by the one key that only they have; a mixture leaves a key over and is refused.
+fn evidence((place, value): (String, Value)) -> Result<Evidence, Malformed> {
+    let mut map = Fields::of(value, place)?;
+    let found = if map.has("gate") {
+        Evidence::Gate { gate: map.text("gate", NAME_MAX)? }
+    } else if map.has("item") {
+        Evidence::Item {
+            item: map.text("item", PATH_MAX)?,
+            line: map.line("line")?,
+            quote: map.text("quote", QUOTE_MAX)?,
+        }
+    } else {
+        Evidence::Line {
+            path: map.text("path", PATH_MAX)?,
+            line: map.line("line")?,
+            quote: map.text("quote", QUOTE_MAX)?,
+        }
+    };
+    map.done()?;
+    Ok(found)
+}
+
+/// A map whose fields are taken out one by one; what is left over at the end is unknown.
+struct Fields {
+    place: String,
+    left: Vec<(String, Value)>,
+}
+
+impl Fields {
+    fn of(value: Value, place: String) -> Result<Self, Malformed> {
+        match value {
+            Value::Map(left) => Ok(Self { place, left }),
+            other => Err(Malformed(format!("{}is {}, not a map", Self::prefix(&place), other.kind()))),
+        }
+    }
+
+    fn prefix(place: &str) -> String {
+        if place.is_empty() { "the document ".to_owned() } else { format!("`{place}` ") }
+    }
+
+    fn at(&self, key: &str) -> String {
+        if self.place.is_empty() { key.to_owned() } else { format!("{}.{key}", self.place) }
+    }
+
+    fn wrong<T>(&self, key: &str, what: impl std::fmt::Display) -> Result<T, Malformed> {
+        Err(Malformed(format!("`{}` {what}", self.at(key))))
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.left.iter().any(|(name, _)| name == key)
+    }
+
+    fn take(&mut self, key: &str) -> Option<Value> {
+        let index = self.left.iter().position(|(name, _)| name == key)?;
+        Some(self.left.remove(index).1)
+    }
+
+    fn required(&mut self, key: &str) -> Result<Value, Malformed> {
+        match self.take(key) {
+            Some(value) => Ok(value),
+            None => self.wrong(key, "is missing"),
+        }
+    }
+
+    fn text(&mut self, key: &str, bytes_max: usize) -> Result<String, Malformed> {
+        let value = self.required(key)?;
+        self.as_text(key, value, bytes_max)
+    }
+
+    fn optional_text(&mut self, key: &str, bytes_max: usize) -> Result<String, Malformed> {
+        self.take(key).map_or(Ok(String::new()), |value| self.as_text(key, value, bytes_max))
+    }
+
+    fn as_text(&self, key: &str, value: Value, bytes_max: usize) -> Result<String, Malformed> {
+        match value {
+            Value::Text(text) if text.len() <= bytes_max => Ok(text),
+            Value::Text(text) => self.wrong(key, format_args!("has {} bytes, at most {bytes_max}", text.len())),
+            other => self.wrong(key, format_args!("is {}, not a string", other.kind())),
+        }
+    }
+
+    fn verdict(&mut self, key: &str) -> Result<VerdictWord, Malformed> {
+        match self.text(key, NAME_MAX)?.as_str() {
+            "pass" => Ok(VerdictWord::Pass),
+            "fail" => Ok(VerdictWord::Fail),
+            "escalate" => Ok(VerdictWord::Escalate),
+            _ => self.wrong(key, "is none of pass, fail, escalate"),
+        }
+    }
+
+    fn score(&mut self, key: &str) -> Result<u8, Malformed> {
+        match self.required(key)? {
+            Value::Whole(score @ 1..=5) => Ok(u8::try_from(score).unwrap_or(1)),
+            Value::Whole(_) | Value::OtherNumber => self.wrong(key, "is not a whole number from 1 to 5"),
+            other => self.wrong(key, format_args!("is {}, not a number", other.kind())),
+        }
+    }
+
+    fn line(&mut self, key: &str) -> Result<u32, Malformed> {
+        let value = self.required(key)?;
+        let line = if let Value::Whole(line) = value { u32::try_from(line).ok() } else { None };
+        match line {
+            Some(line) if line > 0 => Ok(line),
+            _ => self.wrong(key, "is not a line number"),
+        }
+    }
+
+    /// The elements with their places.
+    fn list(&mut self, key: &str, most: usize) -> Result<impl Iterator<Item = (String, Value)> + use<>, Malformed> {
+        let list = match self.required(key)? {
+            Value::List(list) if list.len() <= most => list,
+            Value::List(list) => {
+                return self.wrong(key, format_args!("has {} entries, at most {most}", list.len()));
+            }
+            other => return self.wrong(key, format_args!("is {}, not a list", other.kind())),
+        };
+        let at = self.at(key);
+        Ok(list.into_iter().enumerate().map(move |(index, value)| (format!("{at}[{index}]"), value)))
+    }
+
+    fn done(self) -> Result<(), Malformed> {
+        match self.left.first() {
+            None => Ok(()),
+            Some((key, _)) => Err(Malformed(format!("unknown field {:?}", self.at(key)))),
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! From a verdict file to a decision: binding, completeness, citations, floor and mean. Looks nothing up itself.
+
+use super::file::{Evidence, Score, VerdictFile, VerdictWord};
+use serde::{Deserialize, Serialize};
+
+/// How many reasons are kept; a checker cannot make the list longer.
+const REASONS_MAX: usize = 64;
+
+/// What the verdict must be bound to and what it takes to pass.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Expected {
+    /// The round's secret for this checker.
+    pub nonce: String,
+    /// The sealed tree.
+    pub tree: String,
+    /// The candidate.
+    pub candidate: String,
+    /// The dimensions that must be scored, each once.
+    pub dimensions: Vec<String>,
+    /// The mean that must be reached.
+    pub threshold: f64,
+    /// The least that every dimension must reach.
+    pub floor: u8,
+    /// Names of the gates that passed.
+    pub gates: Vec<String>,
+}
+
+/// Looks citations up in what was sealed.
+pub trait Resolve {
+    /// The text of a line (from 1) of a file at the sealed commit.
+    fn line(&self, path: &str, line: u32) -> Option<String>;
+    /// The text of a line (from 1) of a staged item.
+    fn item_line(&self, item: &str, line: u32) -> Option<String>;
+}
+
+/// Whether a citation was found as cited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Resolved {
+    /// The engine saw it itself.
+    Yes,
+    /// It is not there.
+    No,
+}
+
+/// Whether a score counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Counts {
+    /// At least one citation resolved.
+    Yes,
+    /// None did; the dimension is as good as unscored.
+    No,
+}
+
+/// A citation with what became of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cited {
+    /// What was cited.
+    pub evidence: Evidence,
+    /// Whether it is there.
+    pub resolved: Resolved,
+}
+
+/// A score with its citations looked up.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ScoredDimension {
+    /// The dimension.
+    pub dimension: String,
+    /// 1 to 5.
+    pub score: u8,
+    /// The checker's reason.
+    pub why: String,
+    /// Whether the score counts.
+    pub counts: Counts,
+    /// Its citations.
+    pub evidence: Vec<Cited>,
+}
+
+/// A verdict that is bound to this candidate: the `verdict` of the JSON documents.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Scored {
+    /// What was decided; a `pass` that its own scores do not bear is a `fail`.
+    pub verdict: VerdictWord,
+    /// What the checker wrote.
+    pub said: VerdictWord,
+    /// The mean of the scores that count.
+    pub mean: Option<f64>,
+    /// The checker's summary.
+    pub summary: String,
+    /// The scores, in the order of the file.
+    pub scores: Vec<ScoredDimension>,
+}
+
+/// What a checker's file amounts to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "judgement")]
+pub enum Judgement {
+    /// Verdict, scores, evidence, floor and mean all say yes.
+    Pass {
+        /// The scores.
+        scored: Scored,
+    },
+    /// The candidate was judged and is not good enough.
+    Fail {
+        /// What is missing, for the maker and the report.
+        reasons: Vec<String>,
+        /// The scores.
+        scored: Scored,
+    },
+    /// The checker wants a human.
+    Escalate {
+        /// Why, in its words and ours.
+        reasons: Vec<String>,
+        /// The scores.
+        scored: Scored,
+    },
+    /// A file that cannot be read as a verdict.
+    Malformed {
+        /// What is wrong with it.
+        why: String,
+    },
+    /// No file, or an empty one.
+    Missing,
+    /// A verdict for something else: wrong nonce, tree or candidate.
+    Forged {
+        /// What does not match.
+        why: String,
+    },
+}
+
+/// Judges the file a checker left.
+#[must_use]
+pub fn judge(bytes: Option<&[u8]>, expected: &Expected, resolve: &dyn Resolve) -> Judgement {
+    let Some(bytes) = bytes.filter(|bytes| !bytes.trim_ascii().is_empty()) else {
+        return Judgement::Missing;
+    };
+    let file = match VerdictFile::parse(bytes) {
+        Ok(file) => file,
+        Err(malformed) => return Judgement::Malformed { why: malformed.0 },
+    };
+    if let Some(why) = unbound(&file, expected) {
+        return Judgement::Forged { why };
+    }
+    if let Some(why) = misnamed(&file.scores, &expected.dimensions) {
+        return Judgement::Malformed { why };
+    }
+    decide(file, expected, resolve)
+}
+
+/// The message names the field and never the expected value: it may travel back to the one who guessed.
+fn unbound(file: &VerdictFile, expected: &Expected) -> Option<String> {
+    let fields = [
+        ("nonce", &file.nonce, &expected.nonce),
+        ("tree", &file.tree, &expected.tree),
+        ("candidate", &file.candidate, &expected.candidate),
+    ];
+    let wrong = fields.into_iter().find(|(_, said, wanted)| said != wanted || wanted.is_empty());
+    wrong.map(|(name, _, _)| format!("the {name} is not this round's"))
+}
+
+fn misnamed(scores: &[Score], dimensions: &[String]) -> Option<String> {
+    let mut seen = std::collections::BTreeSet::new();
+    for score in scores {
+        if !dimensions.contains(&score.dimension) {
+            return Some(format!("{:?} is no dimension of the rubric", score.dimension));
+        }
+        if !seen.insert(&score.dimension) {
+            return Some(format!("dimension {:?} is scored twice", score.dimension));
+        }
+    }
+    None
+}
+
+fn decide(file: VerdictFile, expected: &Expected, resolve: &dyn Resolve) -> Judgement {
+    let said = file.verdict;
+    let scores: Vec<_> = file.scores.into_iter().map(|score| look_up(score, expected, resolve)).collect();
+    let mean = mean(&scores);
+    let mut reasons = shortfalls(&scores, mean, expected);
+    let verdict = if said == VerdictWord::Pass && !reasons.is_empty() { VerdictWord::Fail } else { said };
+    let scored = Scored { verdict, said, mean, summary: file.summary, scores };
+    if said != VerdictWord::Pass {
+        let summary = if scored.summary.trim().is_empty() { "no summary given" } else { scored.summary.trim() };
+        reasons.insert(0, format!("the checker says {}: {summary}", said.word()));
+    }
+    reasons.truncate(REASONS_MAX);
+    match verdict {
+        VerdictWord::Pass => Judgement::Pass { scored },
+        VerdictWord::Fail => Judgement::Fail { reasons, scored },
+        VerdictWord::Escalate => Judgement::Escalate { reasons, scored },
+    }
+}
+
+fn look_up(score: Score, expected: &Expected, resolve: &dyn Resolve) -> ScoredDimension {
+    let cite = |evidence: Evidence| {
+        let resolved = if resolves(&evidence, expected, resolve) { Resolved::Yes } else { Resolved::No };
+        Cited { evidence, resolved }
+    };
+    let evidence: Vec<_> = score.evidence.into_iter().map(cite).collect();
+    let counts = if evidence.iter().any(|cited| cited.resolved == Resolved::Yes) { Counts::Yes } else { Counts::No };
+    ScoredDimension { dimension: score.dimension, score: score.score, why: score.why, counts, evidence }
+}
+
+fn resolves(evidence: &Evidence, expected: &Expected, resolve: &dyn Resolve) -> bool {
+    match evidence {
+        Evidence::Gate { gate } => expected.gates.contains(gate),
+        Evidence::Line { path, line, quote } => is_plain(path) && holds(resolve.line(path, *line), quote),
+        Evidence::Item { item, line, quote } => is_plain(item) && holds(resolve.item_line(item, *line), quote),
+    }
+}
+
+/// A path inside the tree, spelled the one way git spells it: a resolver never has to defend itself.
+fn is_plain(path: &str) -> bool {
+    !path.contains('\0') && path.split('/').all(|part| !matches!(part, "" | "." | ".."))
+}
+
+fn holds(line: Option<String>, quote: &str) -> bool {
+    let quote = quote.trim();
+    !quote.is_empty() && line.is_some_and(|line| line.contains(quote))
+}
+
+fn mean(scores: &[ScoredDimension]) -> Option<f64> {
+    let counted: Vec<f64> = counting(scores).map(|one| f64::from(one.score)).collect();
+    (!counted.is_empty()).then(|| counted.iter().sum::<f64>() / counted.len() as f64)
+}
+
+fn counting(scores: &[ScoredDimension]) -> impl Iterator<Item = &ScoredDimension> {
+    scores.iter().filter(|one| one.counts == Counts::Yes)
+}
+
+/// Everything that stands between these scores and a pass.
+fn shortfalls(scores: &[ScoredDimension], mean: Option<f64>, expected: &Expected) -> Vec<String> {
+    let mut reasons = Vec::new();
+    for dimension in &expected.dimensions {
+        match scores.iter().find(|one| &one.dimension == dimension) {
+            None => reasons.push(format!("{dimension}: not scored")),
+            Some(one) if one.counts == Counts::No => reasons.push(format!("{dimension}: {}", unproven(one))),
+            Some(one) if one.score < expected.floor => reasons.push(below(one, expected.floor)),
+            Some(_) => {}
+        }
+    }
+    if expected.dimensions.is_empty() {
+        reasons.push("the rubric has no dimension to score".to_owned());
+    }
+    // A threshold that is no number is reached by no mean.
+    let reached = mean.is_some_and(|mean| mean >= expected.threshold);
+    if !reached && reasons.is_empty() {
+        reasons.push(format!("the mean {:.2} is below {}", mean.unwrap_or(0.0), expected.threshold));
+    }
+    reasons
+}
+
+fn unproven(one: &ScoredDimension) -> String {
+    let cited: Vec<_> = one.evidence.iter().map(|cited| cited.evidence.to_string()).collect();
+    match cited.as_slice() {
+        [] => "scored without evidence".to_owned(),
+        some => format!("no evidence resolves ({})", some.join(", ")),
+    }
+}
+
+fn below(one: &ScoredDimension, floor: u8) -> String {
+    let why = one.why.trim();
+    let tail = if why.is_empty() { String::new() } else { format!(": {why}") };
+    format!("{}: {} is below the floor of {floor}{tail}", one.dimension, one.score)
+}

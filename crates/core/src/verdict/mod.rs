@@ -1,0 +1,13 @@
+//! The checker's judgement: the strict reading of its file, and the rules that turn a reading into a decision.
+//!
+//! Pure: the bytes come from the engine, and citations are looked up through [`Resolve`]. Whatever is missing, late,
+//! malformed, duplicate or conflicting is never a pass; only [`judge`] can say [`Judgement::Pass`].
+
+mod file;
+mod judge;
+mod rubric;
+mod strict;
+
+pub use file::{BYTES_MAX, Evidence, Malformed, Score, VerdictFile, VerdictWord};
+pub use judge::{Cited, Counts, Expected, Judgement, Resolve, Resolved, Scored, ScoredDimension, judge};
+pub use rubric::{TreeChange, dimensions};
