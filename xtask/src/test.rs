@@ -107,7 +107,8 @@ fn perform(work: &Work, filter: &[&str], skips: &Path) -> (Counts, Result<(), St
         }
         Work::Counted { words, see } => {
             let mut command = cargo();
-            command.args(*words).args(filter).env(SKIPS_VARIABLE, skips);
+            // A snapshot that differs is a failure here, not a new file beside the old one.
+            command.args(*words).args(filter).env(SKIPS_VARIABLE, skips).env("INSTA_UPDATE", "no");
             watch(command, &mut |line| see(&mut counts, line))
         }
     };
