@@ -3,3 +3,4 @@
 pub mod clock;
 pub mod proc;
 pub mod seam;
+pub mod store;

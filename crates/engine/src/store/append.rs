@@ -1,0 +1,450 @@
+//! The one door for writes: a batch of events and rows in one transaction, guarded by the fence.
+//! Which rows belong to an event is the round driver's business.
+
+use std::sync::LazyLock;
+
+use super::chain;
+use super::conn::{Conn, Outcome, args};
+use super::error::{During as _, StoreError, StoreErrorKind};
+use super::open::{Ownership, SqlStore, Writer};
+use super::owner;
+use super::read;
+use super::rows::{
+    Batch, Ceiling, Change, Reserve, RoundRow, SpendChange, StatsChange, StoredEvent, Table,
+    insert_sql,
+};
+use super::sqlite::Access;
+
+/// The largest body of an event or an item.
+const BODY_MAX: usize = 1 << 20;
+/// The most events and changes in one batch.
+const BATCH_MAX: usize = 10_000;
+/// The most events a round may have; reading a round's history is bounded by it.
+const ROUND_EVENTS_MAX: i64 = 100_000;
+/// The largest amount in one change: a billion dollars in millionths. Sums then never leave 64 bits.
+const AMOUNT_MAX: i64 = 1_000_000_000_000_000;
+
+/// What a transaction leaves behind if it was kept, to find out after a lost answer.
+struct Trace {
+    /// The number of events the round then has.
+    count: i64,
+    /// The head after it.
+    seq: i64,
+    hash: String,
+    writes: i64,
+}
+
+impl SqlStore {
+    pub(super) async fn write(&self, batch: Batch) -> Result<i64, StoreError> {
+        let doing = || format!("append to round `{}`", batch.round);
+        let ours = self
+            .ownership
+            .ok_or(StoreErrorKind::ReadOnly)
+            .during(doing)?;
+        within_limits(&batch).during(doing)?;
+        let mut writer = self.writer.lock().await;
+        self.write_locked(&mut writer, ours, &batch)
+            .await
+            .during(doing)
+    }
+
+    async fn write_locked(
+        &self,
+        writer: &mut Writer,
+        ours: Ownership,
+        batch: &Batch,
+    ) -> Outcome<i64> {
+        let mut conn = self.writing(writer).await?;
+        match fill(&mut conn, ours, batch).await {
+            Ok(trace) => match conn.commit().await {
+                Ok(()) => {
+                    writer.conn = Some(conn);
+                    Ok(trace.count)
+                }
+                Err(error) => self.settle(conn, ours, &trace, error).await,
+            },
+            Err(error) => {
+                // A connection that failed to roll back is not used again; closing it rolls back too.
+                if conn.rollback().await.is_ok() && !matches!(error, StoreErrorKind::Io(_)) {
+                    writer.conn = Some(conn);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// The connection to write with; a new one if the last one failed.
+    async fn writing(&self, writer: &mut Writer) -> Outcome<Conn> {
+        if writer.closed {
+            return Err(StoreErrorKind::Closed);
+        }
+        self.place.unchanged()?;
+        match writer.conn.take() {
+            Some(conn) => Ok(conn),
+            None => self.place.connect(Access::Write).await,
+        }
+    }
+
+    /// A commit whose answer was lost is read back before it is called lost. Beginning the new
+    /// transaction waits for the old one's locks, so the old one has ended either way.
+    async fn settle(
+        &self,
+        lost: Conn,
+        ours: Ownership,
+        trace: &Trace,
+        error: StoreErrorKind,
+    ) -> Outcome<i64> {
+        // Closing rolls an open transaction back; that it may fail is why we look.
+        let _ = lost.close().await;
+        if !matches!(error, StoreErrorKind::Io(_)) {
+            return Err(error);
+        }
+        match self.kept(ours, trace).await {
+            Ok(true) => Ok(trace.count),
+            Ok(false) => Err(error),
+            Err(_) => Err(StoreErrorKind::Io(format!(
+                "{error}; whether it was kept could not be read back"
+            ))),
+        }
+    }
+
+    async fn kept(&self, ours: Ownership, trace: &Trace) -> Outcome<bool> {
+        let mut conn = self.place.connect(Access::Write).await?;
+        conn.begin().await?;
+        let guard = guard(&mut conn).await?;
+        let event = conn
+            .row("SELECT hash FROM events WHERE seq = $1", args![trace.seq])
+            .await?;
+        let hash: Option<String> = event.map(|row| row.get(0)).transpose()?;
+        conn.rollback().await?;
+        // The head's count of writes also tells a batch without events; it means ours only under our fence.
+        let ours_alone = guard.fence == ours.fence && guard.writes >= trace.writes;
+        Ok(ours_alone && (trace.seq == 0 || hash.as_deref() == Some(&trace.hash)))
+    }
+
+    pub(super) async fn extend_lease(&self) -> Result<(), StoreError> {
+        let doing = || format!("renew the lease of `{}`", self.place.name());
+        let ours = self
+            .ownership
+            .ok_or(StoreErrorKind::ReadOnly)
+            .during(doing)?;
+        let mut writer = self.writer.lock().await;
+        let mut conn = self.writing(&mut writer).await.during(doing)?;
+        let answer = match &conn {
+            Conn::Sqlite(_) => holds(&mut conn, ours).await,
+            Conn::Postgres(_) => owner::extend(&mut conn, ours.fence, ours.lease).await,
+        };
+        if !matches!(answer, Err(StoreErrorKind::Io(_))) {
+            writer.conn = Some(conn);
+        }
+        answer.during(doing)
+    }
+
+    pub(super) async fn give_back(&self) -> Result<(), StoreError> {
+        let doing = || format!("close store `{}`", self.place.name());
+        let mut writer = self.writer.lock().await;
+        writer.closed = true;
+        if let Some(mut conn) = writer.conn.take() {
+            if let (Conn::Postgres(_), Some(ours)) = (&conn, self.ownership) {
+                owner::extend(&mut conn, ours.fence, std::time::Duration::ZERO)
+                    .await
+                    .during(doing)?;
+            }
+            conn.close().await.during(doing)?;
+        }
+        if let Some(conn) = self.reader.lock().await.take() {
+            conn.close().await.during(doing)?;
+        }
+        writer.lock = None;
+        Ok(())
+    }
+}
+
+fn within_limits(batch: &Batch) -> Outcome<()> {
+    let invalid = |why: String| Err(StoreErrorKind::Invalid(why));
+    if batch.events.len() + batch.changes.len() > BATCH_MAX {
+        return invalid(format!("more than {BATCH_MAX} events and changes at once"));
+    }
+    if batch.expect_index + batch.events.len() as i64 > ROUND_EVENTS_MAX {
+        return invalid(format!(
+            "the round would have more than {ROUND_EVENTS_MAX} events"
+        ));
+    }
+    let items = batch.changes.iter().filter_map(|change| match change {
+        Change::Outbox(row) => Some(&row.body),
+        _ => None,
+    });
+    if batch
+        .events
+        .iter()
+        .map(|event| &event.body)
+        .chain(items)
+        .any(|body| body.len() > BODY_MAX)
+    {
+        return invalid(format!("a body of more than {BODY_MAX} bytes"));
+    }
+    let amounts = batch.changes.iter().flat_map(|change| match change {
+        Change::Spend(s) => vec![
+            s.reserved_micros,
+            s.settled_micros,
+            s.reserved_tokens,
+            s.settled_tokens,
+        ],
+        Change::Reserve(r) => vec![r.micros, r.tokens],
+        _ => vec![],
+    });
+    match amounts
+        .into_iter()
+        .find(|amount| amount.unsigned_abs() > AMOUNT_MAX as u64)
+    {
+        Some(amount) => invalid(format!("an amount of {amount}")),
+        None => Ok(()),
+    }
+}
+
+/// The owner and the head as locked for this transaction.
+struct Guard {
+    fence: i64,
+    seq: i64,
+    hash: String,
+    writes: i64,
+}
+
+async fn guard(conn: &mut Conn) -> Outcome<Guard> {
+    let sql = format!(
+        "SELECT owner.fence, head.seq, head.hash, head.writes \
+         FROM owner JOIN head ON head.id = owner.id WHERE owner.id = 1{}",
+        conn.dialect().lock()
+    );
+    let row = conn.row(sql, &[]).await?;
+    let row =
+        row.ok_or_else(|| StoreErrorKind::Corrupt("the owner or the head is missing".into()))?;
+    Ok(Guard {
+        fence: row.get(0)?,
+        seq: row.get(1)?,
+        hash: row.get(2)?,
+        writes: row.get(3)?,
+    })
+}
+
+fn still_ours(guard: &Guard, ours: Ownership) -> Outcome<()> {
+    match guard.fence == ours.fence {
+        true => Ok(()),
+        false => Err(StoreErrorKind::Fenced {
+            ours: ours.fence,
+            found: guard.fence,
+        }),
+    }
+}
+
+/// Where a lock of the system decides there is no lease to extend; the store must still be ours.
+async fn holds(conn: &mut Conn, ours: Ownership) -> Outcome<()> {
+    still_ours(&guard(conn).await?, ours)
+}
+
+/// Opens the transaction and writes everything but the commit.
+async fn fill(conn: &mut Conn, ours: Ownership, batch: &Batch) -> Outcome<Trace> {
+    conn.begin().await?;
+    let guard = guard(conn).await?;
+    still_ours(&guard, ours)?;
+    expect_index(conn, batch).await?;
+    let (seq, hash) = write_events(conn, &guard, batch).await?;
+    for change in &batch.changes {
+        apply(conn, batch, change).await?;
+    }
+    let writes = guard.writes + 1;
+    conn.exec(
+        "UPDATE head SET seq = $1, hash = $2, writes = $3 WHERE id = 1",
+        args![seq, &hash, writes],
+    )
+    .await?;
+    Ok(Trace {
+        count: batch.expect_index + batch.events.len() as i64,
+        seq,
+        hash,
+        writes,
+    })
+}
+
+async fn expect_index(conn: &mut Conn, batch: &Batch) -> Outcome<()> {
+    let sql = "SELECT COALESCE(MAX(\"index\") + 1, 0) FROM events WHERE round = $1";
+    let row = conn.row(sql, args![&batch.round]).await?;
+    let found: i64 = row.map_or(Ok(0), |row| row.get(0))?;
+    if found == batch.expect_index {
+        return Ok(());
+    }
+    let seen = batch.expect_index;
+    Err(StoreErrorKind::Conflict(format!(
+        "the round has {found} events, the writer has seen {seen}"
+    )))
+}
+
+/// Appends the events to the chain and returns its new end.
+async fn write_events(conn: &mut Conn, guard: &Guard, batch: &Batch) -> Outcome<(i64, String)> {
+    static INSERT: LazyLock<String> = LazyLock::new(insert_sql::<StoredEvent>);
+    let (mut seq, mut hash) = (guard.seq, guard.hash.clone());
+    for (index, new) in (batch.expect_index..).zip(&batch.events) {
+        let mut event = StoredEvent {
+            seq: seq + 1,
+            round: batch.round.clone(),
+            index,
+            at_ms: batch.at_ms,
+            kind: new.kind.clone(),
+            body: new.body.clone(),
+            hash: String::new(),
+        };
+        event.hash = chain::link(&hash, &event);
+        conn.exec(INSERT.as_str(), &event.args())
+            .await
+            .map_err(|error| match error {
+                // The numbers come from the head, so an event that is there already means the head is wrong.
+                StoreErrorKind::Invalid(why) if why.to_lowercase().contains("unique") => {
+                    StoreErrorKind::Corrupt(format!(
+                        "the journal is longer than its head says: {why}"
+                    ))
+                }
+                error => error,
+            })?;
+        (seq, hash) = (event.seq, event.hash);
+    }
+    Ok((seq, hash))
+}
+
+async fn apply(conn: &mut Conn, batch: &Batch, change: &Change) -> Outcome<()> {
+    match change {
+        Change::Round(row) => put_round(conn, row).await,
+        Change::Outbox(row) => put(conn, row).await,
+        Change::Inbox(row) => put(conn, row).await,
+        Change::InboxClosed { id } => close_question(conn, id, batch.at_ms).await,
+        Change::Item(row) => put(conn, row).await,
+        Change::Spend(row) => add_spend(conn, row).await,
+        Change::Reserve(reserve) => add_reserve(conn, reserve).await,
+        Change::Stats(row) => add_stats(conn, row).await,
+    }
+}
+
+async fn put<T: Table>(conn: &mut Conn, row: &T) -> Outcome<()> {
+    conn.exec(T::upsert(), &row.args()).await.map(drop)
+}
+
+/// A round whose occurrence belongs to another round is refused by name: once per occurrence.
+/// It is asked before, because PostgreSQL answers nothing more after a failed statement.
+async fn put_round(conn: &mut Conn, row: &RoundRow) -> Outcome<()> {
+    let other = conn
+        .row(
+            "SELECT id FROM rounds WHERE repo = $1 AND loop_name = $2 AND occurrence = $3 AND id <> $4",
+            args![&row.repo, &row.loop_name, &row.occurrence, &row.id],
+        )
+        .await?;
+    match other {
+        Some(other) => Err(StoreErrorKind::Occurrence {
+            round: other.get(0)?,
+        }),
+        None => put(conn, row).await,
+    }
+}
+
+async fn close_question(conn: &mut Conn, id: &str, at_ms: i64) -> Outcome<()> {
+    let sql = "UPDATE inbox SET closed_ms = $1 WHERE id = $2 AND closed_ms IS NULL";
+    match conn.exec(sql, args![at_ms, id]).await? {
+        0 => Err(StoreErrorKind::Conflict(format!(
+            "inbox item `{id}` is not open"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+async fn add_spend(conn: &mut Conn, row: &SpendChange) -> Outcome<()> {
+    static ADD: LazyLock<String> = LazyLock::new(|| {
+        let sums = SpendChange::COLUMNS[3..]
+            .iter()
+            .map(|c| format!("{c} = spend.{c} + excluded.{c}"));
+        let sums: Vec<_> = sums.collect();
+        let insert = insert_sql::<SpendChange>();
+        format!(
+            "{insert} ON CONFLICT (day, repo, loop_name) DO UPDATE SET {}",
+            sums.join(", ")
+        )
+    });
+    conn.exec(ADD.as_str(), &row.args()).await.map(drop)
+}
+
+async fn add_stats(conn: &mut Conn, row: &StatsChange) -> Outcome<()> {
+    static ADD: LazyLock<String> = LazyLock::new(|| {
+        let sets = StatsChange::COLUMNS[2..]
+            .iter()
+            .map(|c| match c.starts_with("last_") {
+                true => format!("{c} = COALESCE(excluded.{c}, loops.{c})"),
+                false => format!("{c} = loops.{c} + excluded.{c}"),
+            });
+        let sets: Vec<_> = sets.collect();
+        let insert = insert_sql::<StatsChange>();
+        format!(
+            "{insert} ON CONFLICT (repo, loop_name) DO UPDATE SET {}",
+            sets.join(", ")
+        )
+    });
+    conn.exec(ADD.as_str(), &row.args()).await.map(drop)
+}
+
+/// Adds the reservation, then looks at each ceiling; an error rolls the whole batch back. The owner's row
+/// is locked, so no other reservation comes between.
+async fn add_reserve(conn: &mut Conn, reserve: &Reserve) -> Outcome<()> {
+    add_spend(
+        conn,
+        &SpendChange {
+            day: reserve.day.clone(),
+            repo: reserve.repo.clone(),
+            loop_name: reserve.loop_name.clone(),
+            reserved_micros: reserve.micros,
+            settled_micros: 0,
+            reserved_tokens: reserve.tokens,
+            settled_tokens: 0,
+        },
+    )
+    .await?;
+    for ceiling in &reserve.ceilings {
+        under(conn, reserve, ceiling).await?;
+    }
+    Ok(())
+}
+
+async fn under(conn: &mut Conn, reserve: &Reserve, ceiling: &Ceiling) -> Outcome<()> {
+    let Reserve {
+        repo,
+        loop_name,
+        day,
+        ..
+    } = reserve;
+    let (sql, values) = read::spend_sql(ceiling.scope);
+    let row = conn
+        .row(sql, &args![day, repo, loop_name][..values])
+        .await?;
+    let spend = row
+        .as_ref()
+        .map(read::read_spend)
+        .transpose()?
+        .unwrap_or_default();
+    let scope = format!("{:?}", ceiling.scope).to_lowercase();
+    let money = (
+        spend.reserved_micros + spend.settled_micros,
+        ceiling.micros,
+        "micro-dollars",
+    );
+    let tokens = (
+        spend.reserved_tokens + spend.settled_tokens,
+        ceiling.tokens,
+        "tokens",
+    );
+    for (wanted, limit, unit) in [money, tokens] {
+        if let Some(ceiling) = limit.filter(|limit| wanted > *limit) {
+            let what = format!("a {scope} day's spend in {unit}");
+            return Err(StoreErrorKind::OverCeiling {
+                what,
+                wanted,
+                ceiling,
+            });
+        }
+    }
+    Ok(())
+}

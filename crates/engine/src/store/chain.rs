@@ -1,0 +1,83 @@
+//! The hash chain of the journal: how an event's hash is computed and how links are checked.
+//! It reads no database.
+
+use sha2::{Digest, Sha256};
+
+use super::rows::StoredEvent;
+
+/// The hash before the first event.
+pub(super) const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+/// The hash of an event after `prev`. Every field is preceded by its length, so that no two different
+/// events have the same text to hash.
+pub(super) fn link(prev: &str, event: &StoredEvent) -> String {
+    let mut sha = Sha256::new();
+    for field in [
+        prev.as_bytes(),
+        &event.seq.to_le_bytes(),
+        event.round.as_bytes(),
+        &event.index.to_le_bytes(),
+        &event.at_ms.to_le_bytes(),
+        event.kind.as_bytes(),
+        event.body.as_bytes(),
+    ] {
+        sha.update((field.len() as u64).to_le_bytes());
+        sha.update(field);
+    }
+    hex(&sha.finalize())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble & 15)]);
+    bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(*byte)])
+        .collect()
+}
+
+/// Why `event` cannot follow the event with number `seq` and hash `prev`, if so.
+pub(super) fn flaw(seq: i64, prev: &str, event: &StoredEvent) -> Option<String> {
+    if event.seq != seq + 1 {
+        return Some(format!("event {} is missing", seq + 1));
+    }
+    if link(prev, event) != event.hash {
+        return Some(format!("event {} does not match its hash", event.seq));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(kind: &str, body: &str) -> StoredEvent {
+        let text = String::from;
+        StoredEvent {
+            seq: 1,
+            round: text("r"),
+            index: 0,
+            at_ms: 7,
+            kind: text(kind),
+            body: text(body),
+            hash: text(""),
+        }
+    }
+
+    #[test]
+    fn moving_a_byte_between_fields_changes_the_hash() {
+        assert_ne!(
+            link(GENESIS, &event("ab", "c")),
+            link(GENESIS, &event("a", "bc"))
+        );
+    }
+
+    #[test]
+    fn hash_of_a_known_event_never_changes() {
+        let hash = link(GENESIS, &event("started", "{}"));
+        assert_eq!(
+            hash,
+            "9b9c0b296ff36ff0875f1bcfc03108cf497bb0649ce7d4eaf4641ae620ad7c8f"
+        );
+    }
+}

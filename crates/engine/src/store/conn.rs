@@ -1,0 +1,270 @@
+//! One connection to either database: bind, execute, fetch, decode, and the words in which the two differ.
+//! It knows no table.
+
+use std::borrow::Cow;
+
+use sqlx::postgres::{PgConnection, PgRow};
+use sqlx::sqlite::{SqliteConnection, SqliteRow};
+use sqlx::{AssertSqlSafe, Connection, Row as _, SqlSafeStr, SqlStr};
+
+use super::error::StoreErrorKind;
+
+/// A database call's answer; the operation around it adds what was being done.
+pub(super) type Outcome<T> = Result<T, StoreErrorKind>;
+
+/// A value to bind. A missing one keeps its type, which PostgreSQL wants to know.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Arg<'a> {
+    Text(Option<&'a str>),
+    Int(Option<i64>),
+}
+
+/// A type that a column can hold.
+pub(super) trait Column: Sized {
+    fn arg(&self) -> Arg<'_>;
+    fn read(row: &Row, at: usize) -> Outcome<Self>;
+}
+
+impl Column for String {
+    fn arg(&self) -> Arg<'_> {
+        Arg::Text(Some(self))
+    }
+    fn read(row: &Row, at: usize) -> Outcome<Self> {
+        row.get(at)
+    }
+}
+
+impl Column for Option<String> {
+    fn arg(&self) -> Arg<'_> {
+        Arg::Text(self.as_deref())
+    }
+    fn read(row: &Row, at: usize) -> Outcome<Self> {
+        row.get(at)
+    }
+}
+
+impl Column for i64 {
+    fn arg(&self) -> Arg<'_> {
+        Arg::Int(Some(*self))
+    }
+    fn read(row: &Row, at: usize) -> Outcome<Self> {
+        row.get(at)
+    }
+}
+
+impl Column for Option<i64> {
+    fn arg(&self) -> Arg<'_> {
+        Arg::Int(*self)
+    }
+    fn read(row: &Row, at: usize) -> Outcome<Self> {
+        row.get(at)
+    }
+}
+
+impl<'a> From<&'a str> for Arg<'a> {
+    fn from(text: &'a str) -> Self {
+        Arg::Text(Some(text))
+    }
+}
+
+impl<'a> From<&'a String> for Arg<'a> {
+    fn from(text: &'a String) -> Self {
+        Arg::Text(Some(text))
+    }
+}
+
+impl From<i64> for Arg<'_> {
+    fn from(number: i64) -> Self {
+        Arg::Int(Some(number))
+    }
+}
+
+/// `args![a, b]`: the values of `$1`, `$2`.
+macro_rules! args {
+    ($($value:expr),* $(,)?) => { &[$($crate::store::conn::Arg::from($value)),*][..] };
+}
+pub(super) use args;
+
+/// A row of either database.
+pub(super) enum Row {
+    Sqlite(SqliteRow),
+    Postgres(PgRow),
+}
+
+impl Row {
+    /// Decodes one column; a type that does not fit is damage, not a panic.
+    pub(super) fn get<T>(&self, at: usize) -> Outcome<T>
+    where
+        T: for<'r> sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>,
+        T: for<'r> sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
+    {
+        Ok(match self {
+            Row::Sqlite(row) => row.try_get(at)?,
+            Row::Postgres(row) => row.try_get(at)?,
+        })
+    }
+}
+
+/// Which database it is, for the few words that differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Dialect {
+    Sqlite,
+    Postgres,
+}
+
+impl Dialect {
+    /// Opens a transaction that will write.
+    pub(super) fn begin(self) -> &'static str {
+        match self {
+            // Taking the write lock first means that busy is answered here and never in the middle.
+            Dialect::Sqlite => "BEGIN IMMEDIATE",
+            Dialect::Postgres => "BEGIN",
+        }
+    }
+
+    /// Locks the rows of a select until the end of the transaction; SQLite has locked everything already.
+    pub(super) fn lock(self) -> &'static str {
+        match self {
+            Dialect::Sqlite => "",
+            Dialect::Postgres => " FOR UPDATE",
+        }
+    }
+
+    /// The database's own clock in milliseconds since 1970.
+    pub(super) fn now(self) -> &'static str {
+        match self {
+            Dialect::Sqlite => "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
+            Dialect::Postgres => "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS BIGINT)",
+        }
+    }
+
+    /// A 64-bit integer primary key; SQLite's must be spelled so to be the row id itself.
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            Dialect::Sqlite => "INTEGER PRIMARY KEY",
+            Dialect::Postgres => "BIGINT PRIMARY KEY",
+        }
+    }
+}
+
+/// One open connection.
+pub(super) enum Conn {
+    Sqlite(SqliteConnection),
+    Postgres(PgConnection),
+}
+
+/// Builds a query with its values for whichever database the executor is.
+macro_rules! bound {
+    ($sql:expr, $args:expr) => {{
+        let mut query = sqlx::query(safe($sql));
+        for arg in $args {
+            query = match arg {
+                Arg::Text(text) => query.bind(*text),
+                Arg::Int(number) => query.bind(*number),
+            };
+        }
+        query
+    }};
+}
+
+impl Conn {
+    pub(super) fn dialect(&self) -> Dialect {
+        match self {
+            Conn::Sqlite(_) => Dialect::Sqlite,
+            Conn::Postgres(_) => Dialect::Postgres,
+        }
+    }
+
+    /// Runs one statement and tells how many rows it touched.
+    pub(super) async fn exec(
+        &mut self,
+        sql: impl Into<Cow<'static, str>>,
+        args: &[Arg<'_>],
+    ) -> Outcome<u64> {
+        no_nul(args)?;
+        let sql = sql.into();
+        Ok(match self {
+            Conn::Sqlite(conn) => bound!(sql, args).execute(conn).await?.rows_affected(),
+            Conn::Postgres(conn) => bound!(sql, args).execute(conn).await?.rows_affected(),
+        })
+    }
+
+    /// Runs one query and returns all its rows; callers bound them with `LIMIT`.
+    pub(super) async fn rows(
+        &mut self,
+        sql: impl Into<Cow<'static, str>>,
+        args: &[Arg<'_>],
+    ) -> Outcome<Vec<Row>> {
+        no_nul(args)?;
+        let sql = sql.into();
+        Ok(match self {
+            Conn::Sqlite(conn) => {
+                let rows = bound!(sql, args).fetch_all(conn).await?;
+                rows.into_iter().map(Row::Sqlite).collect()
+            }
+            Conn::Postgres(conn) => {
+                let rows = bound!(sql, args).fetch_all(conn).await?;
+                rows.into_iter().map(Row::Postgres).collect()
+            }
+        })
+    }
+
+    /// The first row, if any.
+    pub(super) async fn row(
+        &mut self,
+        sql: impl Into<Cow<'static, str>>,
+        args: &[Arg<'_>],
+    ) -> Outcome<Option<Row>> {
+        Ok(self.rows(sql, args).await?.into_iter().next())
+    }
+
+    /// Runs several statements without values, as migrations need.
+    pub(super) async fn script(&mut self, sql: String) -> Outcome<()> {
+        let script = sqlx::raw_sql(AssertSqlSafe(sql));
+        match self {
+            Conn::Sqlite(conn) => drop(script.execute(conn).await?),
+            Conn::Postgres(conn) => drop(script.execute(conn).await?),
+        }
+        Ok(())
+    }
+
+    /// Opens a transaction that will write.
+    pub(super) async fn begin(&mut self) -> Outcome<()> {
+        let sql = self.dialect().begin();
+        self.exec(sql, &[]).await.map(drop)
+    }
+
+    pub(super) async fn commit(&mut self) -> Outcome<()> {
+        self.exec("COMMIT", &[]).await.map(drop)
+    }
+
+    pub(super) async fn rollback(&mut self) -> Outcome<()> {
+        self.exec("ROLLBACK", &[]).await.map(drop)
+    }
+
+    /// Closes in order; an open transaction is rolled back.
+    pub(super) async fn close(self) -> Outcome<()> {
+        match self {
+            Conn::Sqlite(conn) => conn.close().await?,
+            Conn::Postgres(conn) => conn.close().await?,
+        }
+        Ok(())
+    }
+}
+
+/// Every dynamic text is put together from this module's own constants; values are always bound.
+fn safe(sql: Cow<'static, str>) -> SqlStr {
+    match sql {
+        Cow::Borrowed(sql) => sql.into_sql_str(),
+        Cow::Owned(sql) => AssertSqlSafe(sql).into_sql_str(),
+    }
+}
+
+/// PostgreSQL cannot store a zero byte in text, so SQLite must not either.
+fn no_nul(args: &[Arg<'_>]) -> Outcome<()> {
+    let nul = |arg: &Arg<'_>| matches!(arg, Arg::Text(Some(text)) if text.contains('\0'));
+    if args.iter().any(nul) {
+        return Err(StoreErrorKind::Invalid("a text holds a zero byte".into()));
+    }
+    Ok(())
+}

@@ -1,0 +1,93 @@
+//! Schema versions: which ones this binary knows, and the steps from one to the next.
+//! Each step is one transaction that also writes the new version, so a crash leaves either side of it.
+
+use super::conn::{Conn, Dialect, Outcome, args};
+use super::error::StoreErrorKind;
+
+/// The SQL of one version: the common text, then what each dialect adds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Migration {
+    common: &'static str,
+    sqlite: &'static str,
+    postgres: &'static str,
+}
+
+/// All versions in order; the n-th leads to version n + 1.
+pub(super) const ALL: &[Migration] = &[Migration {
+    common: include_str!("../../migrations/0001.sql"),
+    sqlite: include_str!("../../migrations/0001.sqlite.sql"),
+    postgres: include_str!("../../migrations/0001.postgres.sql"),
+}];
+
+/// The newest version in a list.
+pub(super) fn known(all: &[Migration]) -> i64 {
+    i64::try_from(all.len()).unwrap_or(i64::MAX)
+}
+
+/// The version of the database; 0 if it has no schema of ours. A newer one than `all` knows is refused.
+pub(super) async fn version(conn: &mut Conn, all: &[Migration]) -> Outcome<i64> {
+    let present = match conn.dialect() {
+        Dialect::Sqlite => "SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'meta'",
+        Dialect::Postgres => {
+            "SELECT CAST(to_regclass('meta') AS TEXT) WHERE to_regclass('meta') IS NOT NULL"
+        }
+    };
+    if conn.row(present, &[]).await?.is_none() {
+        return Ok(0);
+    }
+    let row = conn
+        .row("SELECT schema_version FROM meta WHERE id = 1", &[])
+        .await?;
+    let row = row.ok_or_else(|| StoreErrorKind::Corrupt("the schema version is missing".into()))?;
+    let (found, known) = (row.get(0)?, known(all));
+    match found {
+        found if found > known => Err(StoreErrorKind::Newer { found, known }),
+        found if found < 1 => Err(StoreErrorKind::Corrupt(format!("schema version {found}"))),
+        found => Ok(found),
+    }
+}
+
+/// Brings the database to the newest version, one transaction a step.
+pub(super) async fn run(conn: &mut Conn, all: &[Migration]) -> Outcome<()> {
+    while step(conn, all).await? {}
+    Ok(())
+}
+
+/// Takes one step in one transaction; false when there is none left.
+async fn step(conn: &mut Conn, all: &[Migration]) -> Outcome<bool> {
+    conn.begin().await?;
+    match step_locked(conn, all).await {
+        Ok(more) => conn.commit().await.map(|()| more),
+        Err(error) => {
+            // The connection is dropped with the failed open, so a failed rollback changes nothing.
+            let _ = conn.rollback().await;
+            Err(error)
+        }
+    }
+}
+
+async fn step_locked(conn: &mut Conn, all: &[Migration]) -> Outcome<bool> {
+    if conn.dialect() == Dialect::Postgres {
+        // Two first starts on an empty database would both create the tables; the number is arbitrary.
+        conn.exec("SELECT pg_advisory_xact_lock(7203114655)", &[])
+            .await?;
+    }
+    let found = version(conn, all).await?;
+    let Some(migration) = usize::try_from(found).ok().and_then(|n| all.get(n)) else {
+        return Ok(false);
+    };
+    let dialect = conn.dialect();
+    conn.script(migration.common.replace("{key}", dialect.key()))
+        .await?;
+    let own = match dialect {
+        Dialect::Sqlite => migration.sqlite,
+        Dialect::Postgres => migration.postgres,
+    };
+    conn.script(own.to_owned()).await?;
+    conn.exec(
+        "UPDATE meta SET schema_version = $1 WHERE id = 1",
+        args![found + 1],
+    )
+    .await?;
+    Ok(true)
+}

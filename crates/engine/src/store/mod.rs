@@ -1,0 +1,120 @@
+//! The store: the journal of events and the rows derived from it, behind one small trait.
+//!
+//! The store knows rows, not policy: an event is opaque JSON text to it, a phase or an outcome is a word.
+//! What it does know is how to keep them: one transaction for the events and the rows of a step, durable
+//! when [`Store::append`] returns, by one owner with a fencing number, chained by hashes.
+//! It does not decide what happens next (`core`) nor perform it (the round driver).
+//!
+//! One implementation, [`SqlStore`], speaks to SQLite (the embedded default) and to PostgreSQL; the SQL
+//! text is one, with a word or two per dialect.
+
+mod append;
+mod chain;
+mod conn;
+mod error;
+mod migrate;
+mod open;
+mod owner;
+mod postgres;
+mod read;
+mod rows;
+mod sqlite;
+mod verify;
+
+use std::pin::Pin;
+
+pub use error::{StoreError, StoreErrorKind};
+pub use open::{Mode, SqlStore};
+pub use owner::{OwnerInfo, OwnerRow};
+pub use rows::{
+    Batch, Ceiling, Change, InboxQuery, InboxRow, ItemRow, LoopRow, NewEvent, OutboxRow, Reserve,
+    RoundRow, RoundsQuery, RoundsWhich, SpendChange, SpendRow, SpendScope, StatsChange,
+    StoredEvent,
+};
+pub use verify::{Broken, VerifyReport};
+
+/// What every method of the store answers with: a boxed future, so that the trait can be an object.
+pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// Where rounds are kept. [`Store::append`] is the only way to write rows.
+pub trait Store: Send + Sync {
+    /// Writes the events and the changes of one step in one transaction and answers with the number of
+    /// events the round then has. Durable when it returns; on an error nothing of the batch was kept,
+    /// or (only after a lost connection, [`StoreErrorKind::Io`]) all of it.
+    fn append(&self, batch: Batch) -> Answer<'_, i64>;
+
+    /// Extends the owner's lease. [`StoreErrorKind::Fenced`] means it was refused; every other error
+    /// means that nobody knows, and the owner goes on until a write is fenced.
+    fn renew(&self) -> Answer<'_, ()>;
+
+    /// Gives the ownership back and closes the connections. Writes after it answer
+    /// [`StoreErrorKind::Closed`].
+    fn close(&self) -> Answer<'_, ()>;
+
+    /// The events of one round, oldest first.
+    fn events<'a>(&'a self, round: &'a str) -> Answer<'a, Vec<StoredEvent>>;
+
+    /// One round by its whole id.
+    fn round<'a>(&'a self, id: &'a str) -> Answer<'a, Option<RoundRow>>;
+
+    /// The ids that start with `prefix`, at most ten, in order.
+    fn rounds_like<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<String>>;
+
+    /// Rounds, newest first, a page at a time.
+    fn rounds(&self, query: RoundsQuery) -> Answer<'_, Vec<RoundRow>>;
+
+    /// All rounds that have not ended, oldest first.
+    fn open_rounds(&self) -> Answer<'_, Vec<RoundRow>>;
+
+    /// The staged items of one round in their order.
+    fn outbox<'a>(&'a self, round: &'a str) -> Answer<'a, Vec<OutboxRow>>;
+
+    /// Items that somebody must still act on without a human (`staged`, `claimed`, `in-doubt`), oldest first.
+    fn outbox_pending(&self, limit: u32) -> Answer<'_, Vec<OutboxRow>>;
+
+    /// What people are asked, oldest first.
+    fn inbox(&self, query: InboxQuery) -> Answer<'_, Vec<InboxRow>>;
+
+    /// One question by its id.
+    fn inbox_item<'a>(&'a self, id: &'a str) -> Answer<'a, Option<InboxRow>>;
+
+    /// What is remembered of one work item.
+    fn item<'a>(
+        &'a self,
+        repo: &'a str,
+        loop_name: &'a str,
+        key: &'a str,
+    ) -> Answer<'a, Option<ItemRow>>;
+
+    /// The work items of one loop, latest first.
+    fn items<'a>(
+        &'a self,
+        repo: &'a str,
+        loop_name: &'a str,
+        limit: u32,
+    ) -> Answer<'a, Vec<ItemRow>>;
+
+    /// The counters of all loops that ever ran.
+    fn loops(&self) -> Answer<'_, Vec<LoopRow>>;
+
+    /// The counters of one loop.
+    fn loop_row<'a>(&'a self, repo: &'a str, loop_name: &'a str) -> Answer<'a, Option<LoopRow>>;
+
+    /// The spend of one day (`YYYY-MM-DD`) in a scope.
+    fn spend<'a>(
+        &'a self,
+        scope: SpendScope,
+        repo: &'a str,
+        loop_name: &'a str,
+        day: &'a str,
+    ) -> Answer<'a, SpendRow>;
+
+    /// The events after a global number, oldest first: what `logs -f` polls.
+    fn tail(&self, after_seq: i64, limit: u32) -> Answer<'_, Vec<StoredEvent>>;
+
+    /// Checks the whole database and the whole chain, a page at a time.
+    fn verify(&self) -> Answer<'_, VerifyReport>;
+
+    /// Who owns the store, or owned it last.
+    fn owner(&self) -> Answer<'_, Option<OwnerRow>>;
+}

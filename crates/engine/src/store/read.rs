@@ -1,0 +1,267 @@
+//! The reads of the store, each answered from an index, and the trait put together.
+//! Nothing here writes.
+
+use super::conn::{Arg, Column as _, Outcome, Row, args};
+use super::error::{During as _, StoreError, StoreErrorKind};
+use super::open::SqlStore;
+use super::owner::{self, OwnerRow};
+use super::rows::{
+    Batch, InboxQuery, InboxRow, ItemRow, LoopRow, OutboxRow, RoundRow, RoundsQuery, RoundsWhich,
+    SpendRow, SpendScope, StoredEvent, Table, select,
+};
+use super::sqlite::Access;
+use super::verify::VerifyReport;
+use super::{Answer, Store};
+
+/// The most rows one page may have.
+const PAGE_MAX: u32 = 10_000;
+
+impl SqlStore {
+    /// Runs one query on the connection for reading, which is taken out while it is used and kept only
+    /// if it did not fail.
+    async fn fetch<T>(
+        &self,
+        what: &str,
+        sql: String,
+        args: &[Arg<'_>],
+        read: fn(&Row) -> Outcome<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        let doing = || format!("read {what} from store `{}`", self.place.name());
+        let mut slot = self.reader.lock().await;
+        let mut conn = match slot.take() {
+            Some(conn) => conn,
+            None => self.place.connect(Access::Read).await.during(doing)?,
+        };
+        let answer = conn.rows(sql, args).await;
+        if !matches!(answer, Err(StoreErrorKind::Io(_))) {
+            *slot = Some(conn);
+        }
+        answer
+            .and_then(|rows| rows.iter().map(read).collect())
+            .during(doing)
+    }
+
+    async fn all<T: Table>(&self, rest: &str, args: &[Arg<'_>]) -> Result<Vec<T>, StoreError> {
+        self.fetch(T::NAME, select::<T>(rest), args, T::read).await
+    }
+
+    async fn one<T: Table>(&self, rest: &str, args: &[Arg<'_>]) -> Result<Option<T>, StoreError> {
+        Ok(self.all::<T>(rest, args).await?.pop())
+    }
+}
+
+fn page(limit: u32) -> i64 {
+    i64::from(limit.min(PAGE_MAX))
+}
+
+/// The `WHERE … LIMIT` of a page of rounds with its values.
+pub(super) fn rounds_page(query: &RoundsQuery) -> (String, Vec<Arg<'_>>) {
+    let mut args = Vec::new();
+    let mut wheres = Vec::new();
+    for (column, value) in [("repo", &query.repo), ("loop_name", &query.loop_name)] {
+        if let Some(value) = value {
+            args.push(value.arg());
+            wheres.push(format!("{column} = ${}", args.len()));
+        }
+    }
+    if query.which == RoundsWhich::Open {
+        wheres.push("ended_ms IS NULL".into());
+    }
+    if let Some((started_ms, id)) = &query.before {
+        args.extend([started_ms.arg(), id.arg()]);
+        wheres.push(format!(
+            "(started_ms, id) < (${}, ${})",
+            args.len() - 1,
+            args.len()
+        ));
+    }
+    let wheres = match wheres.is_empty() {
+        true => String::new(),
+        false => format!("WHERE {} ", wheres.join(" AND ")),
+    };
+    args.push(Arg::from(page(query.limit)));
+    (
+        format!(
+            "{wheres}ORDER BY started_ms DESC, id DESC LIMIT ${}",
+            args.len()
+        ),
+        args,
+    )
+}
+
+pub(super) const OPEN_ROUNDS: &str = "WHERE ended_ms IS NULL ORDER BY started_ms, id";
+pub(super) const OUTBOX_PENDING: &str =
+    "WHERE state IN ('staged', 'claimed', 'in-doubt') ORDER BY updated_ms, id LIMIT $1";
+pub(super) const INBOX_OPEN: &str = "WHERE closed_ms IS NULL ORDER BY created_ms, id LIMIT $1";
+pub(super) const INBOX_ALL: &str = "ORDER BY created_ms, id LIMIT $1";
+pub(super) const LOOPS: &str = "ORDER BY repo, loop_name";
+
+/// The query for the spend of a day (`$1`) in a scope, and how many of day, repository and loop it binds.
+pub(super) fn spend_sql(scope: SpendScope) -> (String, usize) {
+    // PostgreSQL sums big integers as numerics, so the sums are cast back.
+    let sum = |column| format!("CAST(COALESCE(SUM({column}), 0) AS BIGINT)");
+    let columns = [
+        "reserved_micros",
+        "settled_micros",
+        "reserved_tokens",
+        "settled_tokens",
+    ]
+    .map(sum)
+    .join(", ");
+    let (rest, values) = match scope {
+        SpendScope::Fleet => ("", 1),
+        SpendScope::Repo => (" AND repo = $2", 2),
+        SpendScope::Loop => (" AND repo = $2 AND loop_name = $3", 3),
+    };
+    (
+        format!("SELECT {columns} FROM spend WHERE day = $1{rest}"),
+        values,
+    )
+}
+
+pub(super) fn read_spend(row: &Row) -> Outcome<SpendRow> {
+    Ok(SpendRow {
+        reserved_micros: row.get(0)?,
+        settled_micros: row.get(1)?,
+        reserved_tokens: row.get(2)?,
+        settled_tokens: row.get(3)?,
+    })
+}
+
+impl Store for SqlStore {
+    fn append(&self, batch: Batch) -> Answer<'_, i64> {
+        Box::pin(self.write(batch))
+    }
+
+    fn renew(&self) -> Answer<'_, ()> {
+        Box::pin(self.extend_lease())
+    }
+
+    fn close(&self) -> Answer<'_, ()> {
+        Box::pin(self.give_back())
+    }
+
+    fn events<'a>(&'a self, round: &'a str) -> Answer<'a, Vec<StoredEvent>> {
+        Box::pin(async move {
+            self.all("WHERE round = $1 ORDER BY \"index\"", args![round])
+                .await
+        })
+    }
+
+    fn round<'a>(&'a self, id: &'a str) -> Answer<'a, Option<RoundRow>> {
+        Box::pin(async move { self.one("WHERE id = $1", args![id]).await })
+    }
+
+    fn rounds_like<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<String>> {
+        Box::pin(async move {
+            let end = format!("{prefix}\u{10ffff}");
+            let sql = "SELECT id FROM rounds WHERE id >= $1 AND id < $2 ORDER BY id LIMIT 10";
+            self.fetch("round ids", sql.into(), args![prefix, &end], |row| {
+                row.get(0)
+            })
+            .await
+        })
+    }
+
+    fn rounds(&self, query: RoundsQuery) -> Answer<'_, Vec<RoundRow>> {
+        Box::pin(async move {
+            let (rest, args) = rounds_page(&query);
+            self.all(&rest, &args).await
+        })
+    }
+
+    fn open_rounds(&self) -> Answer<'_, Vec<RoundRow>> {
+        Box::pin(self.all(OPEN_ROUNDS, &[]))
+    }
+
+    fn outbox<'a>(&'a self, round: &'a str) -> Answer<'a, Vec<OutboxRow>> {
+        Box::pin(async move {
+            self.all("WHERE round = $1 ORDER BY position", args![round])
+                .await
+        })
+    }
+
+    fn outbox_pending(&self, limit: u32) -> Answer<'_, Vec<OutboxRow>> {
+        Box::pin(async move { self.all(OUTBOX_PENDING, args![page(limit)]).await })
+    }
+
+    fn inbox(&self, query: InboxQuery) -> Answer<'_, Vec<InboxRow>> {
+        Box::pin(async move {
+            match query {
+                InboxQuery::Open(limit) => self.all(INBOX_OPEN, args![page(limit)]).await,
+                InboxQuery::All(limit) => self.all(INBOX_ALL, args![page(limit)]).await,
+            }
+        })
+    }
+
+    fn inbox_item<'a>(&'a self, id: &'a str) -> Answer<'a, Option<InboxRow>> {
+        Box::pin(async move { self.one("WHERE id = $1", args![id]).await })
+    }
+
+    fn item<'a>(
+        &'a self,
+        repo: &'a str,
+        loop_name: &'a str,
+        key: &'a str,
+    ) -> Answer<'a, Option<ItemRow>> {
+        let rest = "WHERE repo = $1 AND loop_name = $2 AND \"key\" = $3";
+        Box::pin(async move { self.one(rest, args![repo, loop_name, key]).await })
+    }
+
+    fn items<'a>(
+        &'a self,
+        repo: &'a str,
+        loop_name: &'a str,
+        limit: u32,
+    ) -> Answer<'a, Vec<ItemRow>> {
+        let rest = "WHERE repo = $1 AND loop_name = $2 ORDER BY updated_ms DESC LIMIT $3";
+        Box::pin(async move { self.all(rest, args![repo, loop_name, page(limit)]).await })
+    }
+
+    fn loops(&self) -> Answer<'_, Vec<LoopRow>> {
+        Box::pin(self.all(LOOPS, &[]))
+    }
+
+    fn loop_row<'a>(&'a self, repo: &'a str, loop_name: &'a str) -> Answer<'a, Option<LoopRow>> {
+        let rest = "WHERE repo = $1 AND loop_name = $2";
+        Box::pin(async move { self.one(rest, args![repo, loop_name]).await })
+    }
+
+    fn spend<'a>(
+        &'a self,
+        scope: SpendScope,
+        repo: &'a str,
+        loop_name: &'a str,
+        day: &'a str,
+    ) -> Answer<'a, SpendRow> {
+        Box::pin(async move {
+            let (sql, values) = spend_sql(scope);
+            let args = &args![day, repo, loop_name][..values];
+            let mut rows = self.fetch("spend", sql, args, read_spend).await?;
+            Ok(rows.pop().unwrap_or_default())
+        })
+    }
+
+    fn tail(&self, after_seq: i64, limit: u32) -> Answer<'_, Vec<StoredEvent>> {
+        Box::pin(async move {
+            self.all(
+                "WHERE seq > $1 ORDER BY seq LIMIT $2",
+                args![after_seq, page(limit)],
+            )
+            .await
+        })
+    }
+
+    fn verify(&self) -> Answer<'_, VerifyReport> {
+        Box::pin(self.check_all())
+    }
+
+    fn owner(&self) -> Answer<'_, Option<OwnerRow>> {
+        Box::pin(async move {
+            let rows = self
+                .fetch("owner", owner::READ.into(), &[], OwnerRow::read)
+                .await?;
+            Ok(rows.into_iter().find(|owner| owner.fence > 0))
+        })
+    }
+}

@@ -1,0 +1,414 @@
+//! The rows of the store, what a batch is made of, and how each row is spelled in SQL.
+//! The words inside (`phase`, `outcome`, `state`) belong to the round driver; nothing here reads them.
+
+use std::sync::LazyLock;
+
+use super::conn::{Arg, Column, Outcome, Row};
+
+/// A row type with its table: columns have the names of the fields.
+pub(super) trait Table: Sized {
+    const NAME: &'static str;
+    const COLUMNS: &'static [&'static str];
+    const KEY: &'static [&'static str];
+    fn args(&self) -> Vec<Arg<'_>>;
+    fn read(row: &Row) -> Outcome<Self>;
+    /// `INSERT … ON CONFLICT (key) DO UPDATE` of the whole row.
+    fn upsert() -> &'static str;
+}
+
+/// `"a", "b"`: quoted, because `trigger`, `index` and `key` are words of SQL.
+fn quoted(names: &[&str]) -> String {
+    let names: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
+    names.join(", ")
+}
+
+/// `SELECT` of all columns of a row type, with the rest of the statement.
+pub(super) fn select<T: Table>(rest: &str) -> String {
+    format!("SELECT {} FROM {} {rest}", quoted(T::COLUMNS), T::NAME)
+}
+
+/// `INSERT` of a whole row.
+pub(super) fn insert_sql<T: Table>() -> String {
+    let holes: Vec<_> = (1..=T::COLUMNS.len()).map(|n| format!("${n}")).collect();
+    format!(
+        "INSERT INTO {} ({}) VALUES ({})",
+        T::NAME,
+        quoted(T::COLUMNS),
+        holes.join(", ")
+    )
+}
+
+fn upsert_sql<T: Table>() -> String {
+    let fresh = T::COLUMNS.iter().filter(|column| !T::KEY.contains(column));
+    let sets: Vec<_> = fresh
+        .map(|column| format!("\"{column}\" = excluded.\"{column}\""))
+        .collect();
+    let key = quoted(T::KEY);
+    format!(
+        "{} ON CONFLICT ({key}) DO UPDATE SET {}",
+        insert_sql::<T>(),
+        sets.join(", ")
+    )
+}
+
+/// Declares a row type and its table in one place, so that they cannot drift apart.
+macro_rules! table {
+    (
+        $(#[$about:meta])*
+        $name:ident in $table:literal by $key:expr;
+        $($(#[$field_about:meta])* $field:ident: $type:ty,)*
+    ) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub struct $name { $($(#[$field_about])* pub $field: $type,)* }
+
+        impl Table for $name {
+            const NAME: &'static str = $table;
+            const COLUMNS: &'static [&'static str] = &[$(stringify!($field)),*];
+            const KEY: &'static [&'static str] = &$key;
+            fn args(&self) -> Vec<Arg<'_>> {
+                vec![$(self.$field.arg()),*]
+            }
+            fn read(row: &Row) -> Outcome<Self> {
+                let mut at = 0..;
+                Ok(Self { $($field: Column::read(row, at.next().unwrap_or(usize::MAX))?,)* })
+            }
+            fn upsert() -> &'static str {
+                static SQL: LazyLock<String> = LazyLock::new(upsert_sql::<$name>);
+                &SQL
+            }
+        }
+    };
+}
+
+/// An event to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewEvent {
+    /// The event's kind, as the journal shows it.
+    pub kind: String,
+    /// The event as JSON text.
+    pub body: String,
+}
+
+table! {
+    /// An event of the journal as it was written.
+    StoredEvent in "events" by ["seq"];
+    /// Its number over the whole store, from 1.
+    seq: i64,
+    /// The round it belongs to.
+    round: String,
+    /// Its number within the round, from 0.
+    index: i64,
+    /// When, in milliseconds since 1970, by the writer's clock.
+    at_ms: i64,
+    /// Its kind.
+    kind: String,
+    /// Its JSON text.
+    body: String,
+    /// SHA-256 over the event before it and all fields above.
+    hash: String,
+}
+
+/// One step of one round: what is written together or not at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Batch {
+    /// The round the events belong to.
+    pub round: String,
+    /// How many events of this round the writer has seen.
+    pub expect_index: i64,
+    /// The time of the events.
+    pub at_ms: i64,
+    /// The events in their order.
+    pub events: Vec<NewEvent>,
+    /// The rows that change with them, in their order.
+    pub changes: Vec<Change>,
+}
+
+/// A row that changes with a batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Inserts the round or replaces it.
+    Round(RoundRow),
+    /// Inserts the outbox item or replaces it.
+    Outbox(OutboxRow),
+    /// Inserts the question or replaces it.
+    Inbox(InboxRow),
+    /// Closes an open question; one that is not open is a conflict, so that two answers cannot both count.
+    InboxClosed {
+        /// The question's id.
+        id: String,
+    },
+    /// Inserts the work item or replaces it.
+    Item(ItemRow),
+    /// Adds to a day's spend.
+    Spend(SpendChange),
+    /// Adds to a day's reservations if every ceiling holds.
+    Reserve(Reserve),
+    /// Adds to a loop's counters.
+    Stats(StatsChange),
+}
+
+table! {
+    /// One round.
+    RoundRow in "rounds" by ["id"];
+    /// The round's id.
+    id: String,
+    /// The loop's name.
+    loop_name: String,
+    /// The repository's id.
+    repo: String,
+    /// Where the repository is.
+    repo_path: String,
+    /// The occurrence that started it; unique within repository and loop.
+    occurrence: String,
+    /// What kind of trigger that was.
+    trigger: String,
+    /// The work item, if the loop has items.
+    item: Option<String>,
+    /// The level it runs at.
+    level: String,
+    /// Where it stands.
+    phase: String,
+    /// How it ended.
+    outcome: Option<String>,
+    /// When it started.
+    started_ms: i64,
+    /// When it ended; none while it is open.
+    ended_ms: Option<i64>,
+    /// Attempts so far.
+    attempts: i64,
+    /// The commit it started from.
+    base: Option<String>,
+    /// The sealed tree.
+    tree: Option<String>,
+    /// The candidate.
+    candidate: Option<String>,
+    /// The hash of the loop's specification.
+    spec_hash: String,
+    /// One line for people.
+    summary: String,
+    /// The path of its report.
+    report: Option<String>,
+    /// Tokens spent.
+    spend_tokens: i64,
+    /// Money spent, in millionths of a US dollar.
+    spend_micros: i64,
+    /// What identifies its running processes after a crash.
+    cookie: Option<String>,
+}
+
+table! {
+    /// One item that is to leave the machine, or did.
+    OutboxRow in "outbox" by ["id"];
+    /// The item's id.
+    id: String,
+    /// The round that staged it.
+    round: String,
+    /// The loop's name.
+    loop_name: String,
+    /// The repository's id.
+    repo: String,
+    /// Its place among the round's items.
+    position: i64,
+    /// What it is: a pull request, a comment, …
+    kind: String,
+    /// What it is about.
+    target: Option<String>,
+    /// `staged`, `waiting`, `claimed`, `sent`, `in-doubt`, `refused` or `quarantined`.
+    state: String,
+    /// The candidate it belongs to.
+    candidate: String,
+    /// The item as JSON text.
+    body: String,
+    /// The mark by which it is found again at the receiver.
+    marker: String,
+    /// Who is delivering it.
+    claim: Option<String>,
+    /// The owner's fencing number at the claim.
+    fence: i64,
+    /// Deliveries tried.
+    tries: i64,
+    /// What the receiver answered.
+    receipt: Option<String>,
+    /// When it last changed.
+    updated_ms: i64,
+}
+
+table! {
+    /// One question to people.
+    InboxRow in "inbox" by ["id"];
+    /// The question's id.
+    id: String,
+    /// The round that asks.
+    round: String,
+    /// The loop's name.
+    loop_name: String,
+    /// The repository's id.
+    repo: String,
+    /// `approval`, `in-doubt` or `item-failed`.
+    kind: String,
+    /// How much is at stake.
+    risk: String,
+    /// The candidate an approval binds.
+    candidate: Option<String>,
+    /// One line for people.
+    summary: String,
+    /// When it was asked.
+    created_ms: i64,
+    /// When it is void.
+    expires_ms: Option<i64>,
+    /// When it was answered.
+    closed_ms: Option<i64>,
+}
+
+table! {
+    /// What is remembered of one work item of a loop.
+    ItemRow in "items" by ["repo", "loop_name", "key"];
+    /// The repository's id.
+    repo: String,
+    /// The loop's name.
+    loop_name: String,
+    /// The item's key.
+    key: String,
+    /// `processed`, `failed` or `waiting`.
+    state: String,
+    /// Failures in a row.
+    failures: i64,
+    /// The last round that worked on it.
+    round: String,
+    /// When it last changed.
+    updated_ms: i64,
+}
+
+table! {
+    /// A loop's counters: what `status` shows without reading history.
+    LoopRow in "loops" by ["repo", "loop_name"];
+    /// The repository's id.
+    repo: String,
+    /// The loop's name.
+    loop_name: String,
+    /// Rounds ended.
+    runs: i64,
+    /// Of them successful.
+    successes: i64,
+    /// Of them failed.
+    failures: i64,
+    /// Work items done.
+    items: i64,
+    /// Their time together.
+    duration_ms: i64,
+    /// When the last one ran.
+    last_run_ms: Option<i64>,
+    /// How it ended.
+    last_outcome: Option<String>,
+    /// Which one it was.
+    last_round: Option<String>,
+}
+
+/// What is added to a loop's counters; a missing `last_…` keeps what is there.
+pub type StatsChange = LoopRow;
+
+table! {
+    /// What is added to a day's spend; negative numbers take back.
+    SpendChange in "spend" by ["day", "repo", "loop_name"];
+    /// The day, `YYYY-MM-DD`.
+    day: String,
+    /// The repository's id.
+    repo: String,
+    /// The loop's name.
+    loop_name: String,
+    /// Money held back for what runs, in millionths of a US dollar.
+    reserved_micros: i64,
+    /// Money spent.
+    settled_micros: i64,
+    /// Tokens held back.
+    reserved_tokens: i64,
+    /// Tokens spent.
+    settled_tokens: i64,
+}
+
+/// Adds to a day's reservations, unless a ceiling would be passed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reserve {
+    /// The repository's id.
+    pub repo: String,
+    /// The loop's name.
+    pub loop_name: String,
+    /// The day, `YYYY-MM-DD`.
+    pub day: String,
+    /// Money to hold back, in millionths of a US dollar.
+    pub micros: i64,
+    /// Tokens to hold back.
+    pub tokens: i64,
+    /// What the day may come to, settled and reserved together.
+    pub ceilings: Vec<Ceiling>,
+}
+
+/// A limit of one day in one scope; a missing number is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ceiling {
+    /// Whose spend counts.
+    pub scope: SpendScope,
+    /// Money, in millionths of a US dollar.
+    pub micros: Option<i64>,
+    /// Tokens.
+    pub tokens: Option<i64>,
+}
+
+/// Whose spend counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpendScope {
+    /// One loop of one repository.
+    Loop,
+    /// All loops of one repository.
+    Repo,
+    /// Everything in the store.
+    Fleet,
+}
+
+/// The spend of one day.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SpendRow {
+    /// Money held back, in millionths of a US dollar.
+    pub reserved_micros: i64,
+    /// Money spent.
+    pub settled_micros: i64,
+    /// Tokens held back.
+    pub reserved_tokens: i64,
+    /// Tokens spent.
+    pub settled_tokens: i64,
+}
+
+/// Which rounds, newest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RoundsQuery {
+    /// Only of this repository.
+    pub repo: Option<String>,
+    /// Only of this loop.
+    pub loop_name: Option<String>,
+    /// Open, ended, or both.
+    pub which: RoundsWhich,
+    /// Only those before this (`started_ms`, `id`): the last row of the page before.
+    pub before: Option<(i64, String)>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// Which rounds a query means.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RoundsWhich {
+    /// All of them.
+    #[default]
+    All,
+    /// Those that have not ended.
+    Open,
+}
+
+/// Which questions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InboxQuery {
+    /// Those without an answer, at most so many.
+    Open(u32),
+    /// All of them, at most so many.
+    All(u32),
+}

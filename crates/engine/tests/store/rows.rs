@@ -1,0 +1,135 @@
+//! Rows to write, with only what a case cares about spelled out.
+
+use loopwright::store::{
+    Batch, Ceiling, Change, InboxRow, ItemRow, LoopRow, NewEvent, OutboxRow, Reserve, RoundRow,
+    SpendScope,
+};
+
+pub(crate) fn event(kind: &str) -> NewEvent {
+    NewEvent {
+        kind: kind.into(),
+        body: format!("{{\"kind\":\"{kind}\",\"text\":\"ärger\"}}"),
+    }
+}
+
+/// A batch of one event.
+pub(crate) fn batch(round: &str, expect_index: i64, kind: &str) -> Batch {
+    Batch {
+        round: round.into(),
+        expect_index,
+        at_ms: 1_000 + expect_index,
+        events: vec![event(kind)],
+        changes: vec![],
+    }
+}
+
+pub(crate) fn with(mut batch: Batch, changes: impl IntoIterator<Item = Change>) -> Batch {
+    batch.changes.extend(changes);
+    batch
+}
+
+pub(crate) fn round(id: &str, started_ms: i64) -> RoundRow {
+    RoundRow {
+        id: id.into(),
+        loop_name: "fix".into(),
+        repo: "repo-1".into(),
+        repo_path: "/src/app".into(),
+        occurrence: format!("manual:{id}"),
+        trigger: "manual".into(),
+        item: None,
+        level: "L2".into(),
+        phase: "making".into(),
+        outcome: None,
+        started_ms,
+        ended_ms: None,
+        attempts: 1,
+        base: Some("b".repeat(40)),
+        tree: None,
+        candidate: None,
+        spec_hash: "5".repeat(64),
+        summary: "fix it".into(),
+        report: None,
+        spend_tokens: 12,
+        spend_micros: 34,
+        cookie: Some("4711".into()),
+    }
+}
+
+pub(crate) fn outbox(id: &str, round: &str, position: i64, state: &str) -> OutboxRow {
+    OutboxRow {
+        id: id.into(),
+        round: round.into(),
+        loop_name: "fix".into(),
+        repo: "repo-1".into(),
+        position,
+        kind: "pull-request".into(),
+        target: None,
+        state: state.into(),
+        candidate: "c".into(),
+        body: "{}".into(),
+        marker: "m".into(),
+        claim: None,
+        fence: 1,
+        tries: 0,
+        receipt: None,
+        updated_ms: position,
+    }
+}
+
+pub(crate) fn question(id: &str, round: &str) -> InboxRow {
+    InboxRow {
+        id: id.into(),
+        round: round.into(),
+        loop_name: "fix".into(),
+        repo: "repo-1".into(),
+        kind: "approval".into(),
+        risk: "low".into(),
+        candidate: Some("c".into()),
+        summary: "ship?".into(),
+        created_ms: 5,
+        expires_ms: None,
+        closed_ms: None,
+    }
+}
+
+pub(crate) fn item(key: &str, failures: i64) -> ItemRow {
+    ItemRow {
+        repo: "repo-1".into(),
+        loop_name: "fix".into(),
+        key: key.into(),
+        state: "failed".into(),
+        failures,
+        round: "r1".into(),
+        updated_ms: failures,
+    }
+}
+
+pub(crate) fn stats(runs: i64, last_round: Option<&str>) -> LoopRow {
+    LoopRow {
+        repo: "repo-1".into(),
+        loop_name: "fix".into(),
+        runs,
+        successes: runs,
+        failures: 0,
+        items: 0,
+        duration_ms: 10 * runs,
+        last_run_ms: last_round.map(|_| 99),
+        last_outcome: last_round.map(|_| "shipped".into()),
+        last_round: last_round.map(Into::into),
+    }
+}
+
+pub(crate) fn reserve(micros: i64, ceiling: i64) -> Change {
+    Change::Reserve(Reserve {
+        repo: "repo-1".into(),
+        loop_name: "fix".into(),
+        day: "2026-05-01".into(),
+        micros,
+        tokens: 1,
+        ceilings: vec![Ceiling {
+            scope: SpendScope::Repo,
+            micros: Some(ceiling),
+            tokens: None,
+        }],
+    })
+}
