@@ -12,8 +12,6 @@ use loopwright::store::{Mode, OwnerInfo, SqlStore};
 async fn smoke() {
     let dir = tempfile::tempdir().expect("dir");
     let path = dir.path().join("state/store.db");
-    let store = SqlStore::open_sqlite(&path, Mode::Own(OwnerInfo::current(1)))
-        .await
-        .expect("open");
+    let store = SqlStore::open_sqlite(&path, Mode::Own(OwnerInfo::current(1))).await.expect("open");
     store::cases::appended_events_and_rows_read_back(store).await;
 }

@@ -10,8 +10,7 @@ use super::open::{Ownership, SqlStore, Writer};
 use super::owner;
 use super::read;
 use super::rows::{
-    Batch, Ceiling, Change, Reserve, RoundRow, SpendChange, StatsChange, StoredEvent, Table,
-    insert_sql,
+    Batch, Ceiling, Change, Reserve, RoundRow, SpendChange, StatsChange, StoredEvent, Table, insert_sql,
 };
 use super::sqlite::Access;
 
@@ -37,23 +36,13 @@ struct Trace {
 impl SqlStore {
     pub(super) async fn write(&self, batch: Batch) -> Result<i64, StoreError> {
         let doing = || format!("append to round `{}`", batch.round);
-        let ours = self
-            .ownership
-            .ok_or(StoreErrorKind::ReadOnly)
-            .during(doing)?;
+        let ours = self.ownership.ok_or(StoreErrorKind::ReadOnly).during(doing)?;
         within_limits(&batch).during(doing)?;
         let mut writer = self.writer.lock().await;
-        self.write_locked(&mut writer, ours, &batch)
-            .await
-            .during(doing)
+        self.write_locked(&mut writer, ours, &batch).await.during(doing)
     }
 
-    async fn write_locked(
-        &self,
-        writer: &mut Writer,
-        ours: Ownership,
-        batch: &Batch,
-    ) -> Outcome<i64> {
+    async fn write_locked(&self, writer: &mut Writer, ours: Ownership, batch: &Batch) -> Outcome<i64> {
         let mut conn = self.writing(writer).await?;
         match fill(&mut conn, ours, batch).await {
             Ok(trace) => match conn.commit().await {
@@ -87,13 +76,7 @@ impl SqlStore {
 
     /// A commit whose answer was lost is read back before it is called lost. Beginning the new
     /// transaction waits for the old one's locks, so the old one has ended either way.
-    async fn settle(
-        &self,
-        lost: Conn,
-        ours: Ownership,
-        trace: &Trace,
-        error: StoreErrorKind,
-    ) -> Outcome<i64> {
+    async fn settle(&self, lost: Conn, ours: Ownership, trace: &Trace, error: StoreErrorKind) -> Outcome<i64> {
         // Closing rolls an open transaction back; that it may fail is why we look.
         let _ = lost.close().await;
         if !matches!(error, StoreErrorKind::Io(_)) {
@@ -102,9 +85,7 @@ impl SqlStore {
         match self.kept(ours, trace).await {
             Ok(true) => Ok(trace.count),
             Ok(false) => Err(error),
-            Err(_) => Err(StoreErrorKind::Io(format!(
-                "{error}; whether it was kept could not be read back"
-            ))),
+            Err(_) => Err(StoreErrorKind::Io(format!("{error}; whether it was kept could not be read back"))),
         }
     }
 
@@ -112,9 +93,7 @@ impl SqlStore {
         let mut conn = self.place.connect(Access::Write).await?;
         conn.begin().await?;
         let guard = guard(&mut conn).await?;
-        let event = conn
-            .row("SELECT hash FROM events WHERE seq = $1", args![trace.seq])
-            .await?;
+        let event = conn.row("SELECT hash FROM events WHERE seq = $1", args![trace.seq]).await?;
         let hash: Option<String> = event.map(|row| row.get(0)).transpose()?;
         conn.rollback().await?;
         // The head's count of writes also tells a batch without events; it means ours only under our fence.
@@ -124,10 +103,7 @@ impl SqlStore {
 
     pub(super) async fn extend_lease(&self) -> Result<(), StoreError> {
         let doing = || format!("renew the lease of `{}`", self.place.name());
-        let ours = self
-            .ownership
-            .ok_or(StoreErrorKind::ReadOnly)
-            .during(doing)?;
+        let ours = self.ownership.ok_or(StoreErrorKind::ReadOnly).during(doing)?;
         let mut writer = self.writer.lock().await;
         let mut conn = self.writing(&mut writer).await.during(doing)?;
         let answer = match &conn {
@@ -146,9 +122,7 @@ impl SqlStore {
         writer.closed = true;
         if let Some(mut conn) = writer.conn.take() {
             if let (Conn::Postgres(_), Some(ours)) = (&conn, self.ownership) {
-                owner::extend(&mut conn, ours.fence, std::time::Duration::ZERO)
-                    .await
-                    .during(doing)?;
+                owner::extend(&mut conn, ours.fence, std::time::Duration::ZERO).await.during(doing)?;
             }
             conn.close().await.during(doing)?;
         }
@@ -166,37 +140,21 @@ fn within_limits(batch: &Batch) -> Outcome<()> {
         return invalid(format!("more than {BATCH_MAX} events and changes at once"));
     }
     if batch.expect_index + batch.events.len() as i64 > ROUND_EVENTS_MAX {
-        return invalid(format!(
-            "the round would have more than {ROUND_EVENTS_MAX} events"
-        ));
+        return invalid(format!("the round would have more than {ROUND_EVENTS_MAX} events"));
     }
     let items = batch.changes.iter().filter_map(|change| match change {
         Change::Outbox(row) => Some(&row.body),
         _ => None,
     });
-    if batch
-        .events
-        .iter()
-        .map(|event| &event.body)
-        .chain(items)
-        .any(|body| body.len() > BODY_MAX)
-    {
+    if batch.events.iter().map(|event| &event.body).chain(items).any(|body| body.len() > BODY_MAX) {
         return invalid(format!("a body of more than {BODY_MAX} bytes"));
     }
     let amounts = batch.changes.iter().flat_map(|change| match change {
-        Change::Spend(s) => vec![
-            s.reserved_micros,
-            s.settled_micros,
-            s.reserved_tokens,
-            s.settled_tokens,
-        ],
+        Change::Spend(s) => vec![s.reserved_micros, s.settled_micros, s.reserved_tokens, s.settled_tokens],
         Change::Reserve(r) => vec![r.micros, r.tokens],
         _ => vec![],
     });
-    match amounts
-        .into_iter()
-        .find(|amount| amount.unsigned_abs() > AMOUNT_MAX as u64)
-    {
+    match amounts.into_iter().find(|amount| amount.unsigned_abs() > AMOUNT_MAX as u64) {
         Some(amount) => invalid(format!("an amount of {amount}")),
         None => Ok(()),
     }
@@ -217,23 +175,14 @@ async fn guard(conn: &mut Conn) -> Outcome<Guard> {
         conn.dialect().lock()
     );
     let row = conn.row(sql, &[]).await?;
-    let row =
-        row.ok_or_else(|| StoreErrorKind::Corrupt("the owner or the head is missing".into()))?;
-    Ok(Guard {
-        fence: row.get(0)?,
-        seq: row.get(1)?,
-        hash: row.get(2)?,
-        writes: row.get(3)?,
-    })
+    let row = row.ok_or_else(|| StoreErrorKind::Corrupt("the owner or the head is missing".into()))?;
+    Ok(Guard { fence: row.get(0)?, seq: row.get(1)?, hash: row.get(2)?, writes: row.get(3)? })
 }
 
 fn still_ours(guard: &Guard, ours: Ownership) -> Outcome<()> {
     match guard.fence == ours.fence {
         true => Ok(()),
-        false => Err(StoreErrorKind::Fenced {
-            ours: ours.fence,
-            found: guard.fence,
-        }),
+        false => Err(StoreErrorKind::Fenced { ours: ours.fence, found: guard.fence }),
     }
 }
 
@@ -253,17 +202,8 @@ async fn fill(conn: &mut Conn, ours: Ownership, batch: &Batch) -> Outcome<Trace>
         apply(conn, batch, change).await?;
     }
     let writes = guard.writes + 1;
-    conn.exec(
-        "UPDATE head SET seq = $1, hash = $2, writes = $3 WHERE id = 1",
-        args![seq, &hash, writes],
-    )
-    .await?;
-    Ok(Trace {
-        count: batch.expect_index + batch.events.len() as i64,
-        seq,
-        hash,
-        writes,
-    })
+    conn.exec("UPDATE head SET seq = $1, hash = $2, writes = $3 WHERE id = 1", args![seq, &hash, writes]).await?;
+    Ok(Trace { count: batch.expect_index + batch.events.len() as i64, seq, hash, writes })
 }
 
 async fn expect_index(conn: &mut Conn, batch: &Batch) -> Outcome<()> {
@@ -274,9 +214,7 @@ async fn expect_index(conn: &mut Conn, batch: &Batch) -> Outcome<()> {
         return Ok(());
     }
     let seen = batch.expect_index;
-    Err(StoreErrorKind::Conflict(format!(
-        "the round has {found} events, the writer has seen {seen}"
-    )))
+    Err(StoreErrorKind::Conflict(format!("the round has {found} events, the writer has seen {seen}")))
 }
 
 /// Appends the events to the chain and returns its new end.
@@ -294,17 +232,13 @@ async fn write_events(conn: &mut Conn, guard: &Guard, batch: &Batch) -> Outcome<
             hash: String::new(),
         };
         event.hash = chain::link(&hash, &event);
-        conn.exec(INSERT.as_str(), &event.args())
-            .await
-            .map_err(|error| match error {
-                // The numbers come from the head, so an event that is there already means the head is wrong.
-                StoreErrorKind::Invalid(why) if why.to_lowercase().contains("unique") => {
-                    StoreErrorKind::Corrupt(format!(
-                        "the journal is longer than its head says: {why}"
-                    ))
-                }
-                error => error,
-            })?;
+        conn.exec(INSERT.as_str(), &event.args()).await.map_err(|error| match error {
+            // The numbers come from the head, so an event that is there already means the head is wrong.
+            StoreErrorKind::Invalid(why) if why.to_lowercase().contains("unique") => {
+                StoreErrorKind::Corrupt(format!("the journal is longer than its head says: {why}"))
+            }
+            error => error,
+        })?;
         (seq, hash) = (event.seq, event.hash);
     }
     Ok((seq, hash))
@@ -337,9 +271,7 @@ async fn put_round(conn: &mut Conn, row: &RoundRow) -> Outcome<()> {
         )
         .await?;
     match other {
-        Some(other) => Err(StoreErrorKind::Occurrence {
-            round: other.get(0)?,
-        }),
+        Some(other) => Err(StoreErrorKind::Occurrence { round: other.get(0)? }),
         None => put(conn, row).await,
     }
 }
@@ -347,42 +279,30 @@ async fn put_round(conn: &mut Conn, row: &RoundRow) -> Outcome<()> {
 async fn close_question(conn: &mut Conn, id: &str, at_ms: i64) -> Outcome<()> {
     let sql = "UPDATE inbox SET closed_ms = $1 WHERE id = $2 AND closed_ms IS NULL";
     match conn.exec(sql, args![at_ms, id]).await? {
-        0 => Err(StoreErrorKind::Conflict(format!(
-            "inbox item `{id}` is not open"
-        ))),
+        0 => Err(StoreErrorKind::Conflict(format!("inbox item `{id}` is not open"))),
         _ => Ok(()),
     }
 }
 
 async fn add_spend(conn: &mut Conn, row: &SpendChange) -> Outcome<()> {
     static ADD: LazyLock<String> = LazyLock::new(|| {
-        let sums = SpendChange::COLUMNS[3..]
-            .iter()
-            .map(|c| format!("{c} = spend.{c} + excluded.{c}"));
+        let sums = SpendChange::COLUMNS[3..].iter().map(|c| format!("{c} = spend.{c} + excluded.{c}"));
         let sums: Vec<_> = sums.collect();
         let insert = insert_sql::<SpendChange>();
-        format!(
-            "{insert} ON CONFLICT (day, repo, loop_name) DO UPDATE SET {}",
-            sums.join(", ")
-        )
+        format!("{insert} ON CONFLICT (day, repo, loop_name) DO UPDATE SET {}", sums.join(", "))
     });
     conn.exec(ADD.as_str(), &row.args()).await.map(drop)
 }
 
 async fn add_stats(conn: &mut Conn, row: &StatsChange) -> Outcome<()> {
     static ADD: LazyLock<String> = LazyLock::new(|| {
-        let sets = StatsChange::COLUMNS[2..]
-            .iter()
-            .map(|c| match c.starts_with("last_") {
-                true => format!("{c} = COALESCE(excluded.{c}, loops.{c})"),
-                false => format!("{c} = loops.{c} + excluded.{c}"),
-            });
+        let sets = StatsChange::COLUMNS[2..].iter().map(|c| match c.starts_with("last_") {
+            true => format!("{c} = COALESCE(excluded.{c}, loops.{c})"),
+            false => format!("{c} = loops.{c} + excluded.{c}"),
+        });
         let sets: Vec<_> = sets.collect();
         let insert = insert_sql::<StatsChange>();
-        format!(
-            "{insert} ON CONFLICT (repo, loop_name) DO UPDATE SET {}",
-            sets.join(", ")
-        )
+        format!("{insert} ON CONFLICT (repo, loop_name) DO UPDATE SET {}", sets.join(", "))
     });
     conn.exec(ADD.as_str(), &row.args()).await.map(drop)
 }
@@ -410,40 +330,17 @@ async fn add_reserve(conn: &mut Conn, reserve: &Reserve) -> Outcome<()> {
 }
 
 async fn under(conn: &mut Conn, reserve: &Reserve, ceiling: &Ceiling) -> Outcome<()> {
-    let Reserve {
-        repo,
-        loop_name,
-        day,
-        ..
-    } = reserve;
+    let Reserve { repo, loop_name, day, .. } = reserve;
     let (sql, values) = read::spend_sql(ceiling.scope);
-    let row = conn
-        .row(sql, &args![day, repo, loop_name][..values])
-        .await?;
-    let spend = row
-        .as_ref()
-        .map(read::read_spend)
-        .transpose()?
-        .unwrap_or_default();
+    let row = conn.row(sql, &args![day, repo, loop_name][..values]).await?;
+    let spend = row.as_ref().map(read::read_spend).transpose()?.unwrap_or_default();
     let scope = format!("{:?}", ceiling.scope).to_lowercase();
-    let money = (
-        spend.reserved_micros + spend.settled_micros,
-        ceiling.micros,
-        "micro-dollars",
-    );
-    let tokens = (
-        spend.reserved_tokens + spend.settled_tokens,
-        ceiling.tokens,
-        "tokens",
-    );
+    let money = (spend.reserved_micros + spend.settled_micros, ceiling.micros, "micro-dollars");
+    let tokens = (spend.reserved_tokens + spend.settled_tokens, ceiling.tokens, "tokens");
     for (wanted, limit, unit) in [money, tokens] {
         if let Some(ceiling) = limit.filter(|limit| wanted > *limit) {
             let what = format!("a {scope} day's spend in {unit}");
-            return Err(StoreErrorKind::OverCeiling {
-                what,
-                wanted,
-                ceiling,
-            });
+            return Err(StoreErrorKind::OverCeiling { what, wanted, ceiling });
         }
     }
     Ok(())

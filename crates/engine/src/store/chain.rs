@@ -30,10 +30,7 @@ pub(super) fn link(prev: &str, event: &StoredEvent) -> String {
 fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble & 15)]);
-    bytes
-        .iter()
-        .flat_map(|byte| [digit(byte >> 4), digit(*byte)])
-        .collect()
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
 }
 
 /// Why `event` cannot follow the event with number `seq` and hash `prev`, if so.
@@ -53,31 +50,17 @@ mod tests {
 
     fn event(kind: &str, body: &str) -> StoredEvent {
         let text = String::from;
-        StoredEvent {
-            seq: 1,
-            round: text("r"),
-            index: 0,
-            at_ms: 7,
-            kind: text(kind),
-            body: text(body),
-            hash: text(""),
-        }
+        StoredEvent { seq: 1, round: text("r"), index: 0, at_ms: 7, kind: text(kind), body: text(body), hash: text("") }
     }
 
     #[test]
     fn moving_a_byte_between_fields_changes_the_hash() {
-        assert_ne!(
-            link(GENESIS, &event("ab", "c")),
-            link(GENESIS, &event("a", "bc"))
-        );
+        assert_ne!(link(GENESIS, &event("ab", "c")), link(GENESIS, &event("a", "bc")));
     }
 
     #[test]
     fn hash_of_a_known_event_never_changes() {
         let hash = link(GENESIS, &event("started", "{}"));
-        assert_eq!(
-            hash,
-            "9b9c0b296ff36ff0875f1bcfc03108cf497bb0649ce7d4eaf4641ae620ad7c8f"
-        );
+        assert_eq!(hash, "9b9c0b296ff36ff0875f1bcfc03108cf497bb0649ce7d4eaf4641ae620ad7c8f");
     }
 }

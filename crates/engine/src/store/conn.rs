@@ -176,11 +176,7 @@ impl Conn {
     }
 
     /// Runs one statement and tells how many rows it touched.
-    pub(super) async fn exec(
-        &mut self,
-        sql: impl Into<Cow<'static, str>>,
-        args: &[Arg<'_>],
-    ) -> Outcome<u64> {
+    pub(super) async fn exec(&mut self, sql: impl Into<Cow<'static, str>>, args: &[Arg<'_>]) -> Outcome<u64> {
         no_nul(args)?;
         let sql = sql.into();
         Ok(match self {
@@ -190,11 +186,7 @@ impl Conn {
     }
 
     /// Runs one query and returns all its rows; callers bound them with `LIMIT`.
-    pub(super) async fn rows(
-        &mut self,
-        sql: impl Into<Cow<'static, str>>,
-        args: &[Arg<'_>],
-    ) -> Outcome<Vec<Row>> {
+    pub(super) async fn rows(&mut self, sql: impl Into<Cow<'static, str>>, args: &[Arg<'_>]) -> Outcome<Vec<Row>> {
         no_nul(args)?;
         let sql = sql.into();
         Ok(match self {
@@ -210,11 +202,7 @@ impl Conn {
     }
 
     /// The first row, if any.
-    pub(super) async fn row(
-        &mut self,
-        sql: impl Into<Cow<'static, str>>,
-        args: &[Arg<'_>],
-    ) -> Outcome<Option<Row>> {
+    pub(super) async fn row(&mut self, sql: impl Into<Cow<'static, str>>, args: &[Arg<'_>]) -> Outcome<Option<Row>> {
         Ok(self.rows(sql, args).await?.into_iter().next())
     }
 

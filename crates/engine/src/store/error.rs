@@ -51,9 +51,7 @@ pub enum StoreErrorKind {
         ceiling: i64,
     },
     /// The database was written by a newer Loopwright.
-    #[error(
-        "the store has schema version {found}, this binary knows up to {known}; use a newer loopwright"
-    )]
+    #[error("the store has schema version {found}, this binary knows up to {known}; use a newer loopwright")]
     Newer {
         /// The version found.
         found: i64,
@@ -89,10 +87,7 @@ pub enum StoreErrorKind {
 impl StoreErrorKind {
     /// Attaches what was being done.
     pub(super) fn during(self, doing: impl Into<String>) -> StoreError {
-        StoreError {
-            doing: doing.into(),
-            kind: self,
-        }
+        StoreError { doing: doing.into(), kind: self }
     }
 }
 

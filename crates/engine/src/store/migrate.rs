@@ -28,16 +28,12 @@ pub(super) fn known(all: &[Migration]) -> i64 {
 pub(super) async fn version(conn: &mut Conn, all: &[Migration]) -> Outcome<i64> {
     let present = match conn.dialect() {
         Dialect::Sqlite => "SELECT name FROM sqlite_master WHERE type = 'table' AND name = 'meta'",
-        Dialect::Postgres => {
-            "SELECT CAST(to_regclass('meta') AS TEXT) WHERE to_regclass('meta') IS NOT NULL"
-        }
+        Dialect::Postgres => "SELECT CAST(to_regclass('meta') AS TEXT) WHERE to_regclass('meta') IS NOT NULL",
     };
     if conn.row(present, &[]).await?.is_none() {
         return Ok(0);
     }
-    let row = conn
-        .row("SELECT schema_version FROM meta WHERE id = 1", &[])
-        .await?;
+    let row = conn.row("SELECT schema_version FROM meta WHERE id = 1", &[]).await?;
     let row = row.ok_or_else(|| StoreErrorKind::Corrupt("the schema version is missing".into()))?;
     let (found, known) = (row.get(0)?, known(all));
     match found {
@@ -69,25 +65,19 @@ async fn step(conn: &mut Conn, all: &[Migration]) -> Outcome<bool> {
 async fn step_locked(conn: &mut Conn, all: &[Migration]) -> Outcome<bool> {
     if conn.dialect() == Dialect::Postgres {
         // Two first starts on an empty database would both create the tables; the number is arbitrary.
-        conn.exec("SELECT pg_advisory_xact_lock(7203114655)", &[])
-            .await?;
+        conn.exec("SELECT pg_advisory_xact_lock(7203114655)", &[]).await?;
     }
     let found = version(conn, all).await?;
     let Some(migration) = usize::try_from(found).ok().and_then(|n| all.get(n)) else {
         return Ok(false);
     };
     let dialect = conn.dialect();
-    conn.script(migration.common.replace("{key}", dialect.key()))
-        .await?;
+    conn.script(migration.common.replace("{key}", dialect.key())).await?;
     let own = match dialect {
         Dialect::Sqlite => migration.sqlite,
         Dialect::Postgres => migration.postgres,
     };
     conn.script(own.to_owned()).await?;
-    conn.exec(
-        "UPDATE meta SET schema_version = $1 WHERE id = 1",
-        args![found + 1],
-    )
-    .await?;
+    conn.exec("UPDATE meta SET schema_version = $1 WHERE id = 1", args![found + 1]).await?;
     Ok(true)
 }

@@ -27,9 +27,8 @@ pub use error::{StoreError, StoreErrorKind};
 pub use open::{Mode, SqlStore};
 pub use owner::{OwnerInfo, OwnerRow};
 pub use rows::{
-    Batch, Ceiling, Change, InboxQuery, InboxRow, ItemRow, LoopRow, NewEvent, OutboxRow, Reserve,
-    RoundRow, RoundsQuery, RoundsWhich, SpendChange, SpendRow, SpendScope, StatsChange,
-    StoredEvent,
+    Batch, Ceiling, Change, InboxQuery, InboxRow, ItemRow, LoopRow, NewEvent, OutboxRow, Reserve, RoundRow,
+    RoundsQuery, RoundsWhich, SpendChange, SpendRow, SpendScope, StatsChange, StoredEvent,
 };
 pub use verify::{Broken, VerifyReport};
 
@@ -79,20 +78,10 @@ pub trait Store: Send + Sync {
     fn inbox_item<'a>(&'a self, id: &'a str) -> Answer<'a, Option<InboxRow>>;
 
     /// What is remembered of one work item.
-    fn item<'a>(
-        &'a self,
-        repo: &'a str,
-        loop_name: &'a str,
-        key: &'a str,
-    ) -> Answer<'a, Option<ItemRow>>;
+    fn item<'a>(&'a self, repo: &'a str, loop_name: &'a str, key: &'a str) -> Answer<'a, Option<ItemRow>>;
 
     /// The work items of one loop, latest first.
-    fn items<'a>(
-        &'a self,
-        repo: &'a str,
-        loop_name: &'a str,
-        limit: u32,
-    ) -> Answer<'a, Vec<ItemRow>>;
+    fn items<'a>(&'a self, repo: &'a str, loop_name: &'a str, limit: u32) -> Answer<'a, Vec<ItemRow>>;
 
     /// The counters of all loops that ever ran.
     fn loops(&self) -> Answer<'_, Vec<LoopRow>>;
@@ -101,13 +90,7 @@ pub trait Store: Send + Sync {
     fn loop_row<'a>(&'a self, repo: &'a str, loop_name: &'a str) -> Answer<'a, Option<LoopRow>>;
 
     /// The spend of one day (`YYYY-MM-DD`) in a scope.
-    fn spend<'a>(
-        &'a self,
-        scope: SpendScope,
-        repo: &'a str,
-        loop_name: &'a str,
-        day: &'a str,
-    ) -> Answer<'a, SpendRow>;
+    fn spend<'a>(&'a self, scope: SpendScope, repo: &'a str, loop_name: &'a str, day: &'a str) -> Answer<'a, SpendRow>;
 
     /// The events after a global number, oldest first: what `logs -f` polls.
     fn tail(&self, after_seq: i64, limit: u32) -> Answer<'_, Vec<StoredEvent>>;

@@ -112,30 +112,18 @@ impl SqlStore {
     }
 
     fn reading(place: Place, reader: Conn) -> Self {
-        Self {
-            place,
-            ownership: None,
-            writer: Mutex::default(),
-            reader: Mutex::new(Some(reader)),
-        }
+        Self { place, ownership: None, writer: Mutex::default(), reader: Mutex::new(Some(reader)) }
     }
 
     fn owning(place: Place, reader: Conn, writer: Writer, ownership: Ownership) -> Self {
-        Self {
-            place,
-            ownership: Some(ownership),
-            writer: Mutex::new(writer),
-            reader: Mutex::new(Some(reader)),
-        }
+        Self { place, ownership: Some(ownership), writer: Mutex::new(writer), reader: Mutex::new(Some(reader)) }
     }
 }
 
 /// A file that is a database but not one of ours is refused, never filled with our tables.
 fn ours(version: i64) -> Outcome<i64> {
     match version {
-        0 => Err(StoreErrorKind::Corrupt(
-            "the file is a database, but not a Loopwright store".into(),
-        )),
+        0 => Err(StoreErrorKind::Corrupt("the file is a database, but not a Loopwright store".into())),
         version => Ok(version),
     }
 }
@@ -150,11 +138,7 @@ async fn read_sqlite(mut place: SqlitePlace) -> Outcome<SqlStore> {
     Ok(SqlStore::reading(Place::Sqlite(place), reader))
 }
 
-async fn own_sqlite(
-    mut place: SqlitePlace,
-    info: &OwnerInfo,
-    all: &[Migration],
-) -> Outcome<SqlStore> {
+async fn own_sqlite(mut place: SqlitePlace, info: &OwnerInfo, all: &[Migration]) -> Outcome<SqlStore> {
     place.prepare_folder()?;
     let lock = Some(place.lock(info).await?);
     if !place.present()? {
@@ -174,20 +158,8 @@ async fn own_sqlite(
     }
     let fence = owner::take(&mut conn, info).await?;
     migrate::run(&mut conn, all).await?;
-    let writer = Writer {
-        conn: Some(conn),
-        lock,
-        closed: false,
-    };
-    Ok(SqlStore::owning(
-        Place::Sqlite(place),
-        reader,
-        writer,
-        Ownership {
-            fence,
-            lease: info.lease,
-        },
-    ))
+    let writer = Writer { conn: Some(conn), lock, closed: false };
+    Ok(SqlStore::owning(Place::Sqlite(place), reader, writer, Ownership { fence, lease: info.lease }))
 }
 
 async fn read_postgres(place: &PostgresPlace) -> Outcome<SqlStore> {
@@ -198,11 +170,7 @@ async fn read_postgres(place: &PostgresPlace) -> Outcome<SqlStore> {
     Ok(SqlStore::reading(Place::Postgres(place.clone()), reader))
 }
 
-async fn own_postgres(
-    place: &PostgresPlace,
-    info: &OwnerInfo,
-    all: &[Migration],
-) -> Outcome<SqlStore> {
+async fn own_postgres(place: &PostgresPlace, info: &OwnerInfo, all: &[Migration]) -> Outcome<SqlStore> {
     let mut conn = place.connect().await?;
     debug_assert_eq!(conn.dialect(), Dialect::Postgres);
     if migrate::version(&mut conn, all).await? == 0 {
@@ -212,19 +180,7 @@ async fn own_postgres(
     verify::recent(&mut reader).await?;
     let fence = owner::take(&mut conn, info).await?;
     migrate::run(&mut conn, all).await?;
-    let writer = Writer {
-        conn: Some(conn),
-        lock: None,
-        closed: false,
-    };
-    let ownership = Ownership {
-        fence,
-        lease: info.lease,
-    };
-    Ok(SqlStore::owning(
-        Place::Postgres(place.clone()),
-        reader,
-        writer,
-        ownership,
-    ))
+    let writer = Writer { conn: Some(conn), lock: None, closed: false };
+    let ownership = Ownership { fence, lease: info.lease };
+    Ok(SqlStore::owning(Place::Postgres(place.clone()), reader, writer, ownership))
 }

@@ -33,12 +33,7 @@ impl OwnerInfo {
     #[must_use]
     pub fn current(since_ms: i64) -> Self {
         let pid = std::process::id();
-        let read = |path| {
-            std::fs::read_to_string(path)
-                .unwrap_or_default()
-                .trim()
-                .to_owned()
-        };
+        let read = |path| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         Self {
             pid,
             host: read("/proc/sys/kernel/hostname"),
@@ -155,15 +150,7 @@ async fn take_locked(conn: &mut Conn, info: &OwnerInfo) -> Outcome<i64> {
     conn.exec(
         "UPDATE owner SET fence = $1, pid = $2, host = $3, boot_id = $4, start_ticks = $5, \
          since_ms = $6, lease_until_ms = $7 WHERE id = 1",
-        args![
-            fence,
-            i64::from(info.pid),
-            &info.host,
-            &info.boot_id,
-            info.start_ticks,
-            info.since_ms,
-            lease_until
-        ],
+        args![fence, i64::from(info.pid), &info.host, &info.boot_id, info.start_ticks, info.since_ms, lease_until],
     )
     .await?;
     Ok(fence)
@@ -171,19 +158,13 @@ async fn take_locked(conn: &mut Conn, info: &OwnerInfo) -> Outcome<i64> {
 
 /// The database's clock.
 async fn now_ms(conn: &mut Conn) -> Outcome<i64> {
-    let row = conn
-        .row(format!("SELECT {}", conn.dialect().now()), &[])
-        .await?;
-    row.ok_or_else(|| StoreErrorKind::Corrupt("the database has no clock".into()))?
-        .get(0)
+    let row = conn.row(format!("SELECT {}", conn.dialect().now()), &[]).await?;
+    row.ok_or_else(|| StoreErrorKind::Corrupt("the database has no clock".into()))?.get(0)
 }
 
 /// Sets the end of our lease from now on, or refuses because the store is no longer ours.
 pub(super) async fn extend(conn: &mut Conn, fence: i64, lease: Duration) -> Outcome<()> {
-    let sql = format!(
-        "UPDATE owner SET lease_until_ms = {} + $1 WHERE id = 1 AND fence = $2",
-        conn.dialect().now()
-    );
+    let sql = format!("UPDATE owner SET lease_until_ms = {} + $1 WHERE id = 1 AND fence = $2", conn.dialect().now());
     if conn.exec(sql, args![lease_ms(lease), fence]).await? == 1 {
         return Ok(());
     }

@@ -21,9 +21,8 @@ pub(super) struct PostgresPlace {
 impl PostgresPlace {
     /// Reads the address (`postgres://…`).
     pub(super) fn new(url: &str) -> Outcome<Self> {
-        let options = PgConnectOptions::from_str(url).map_err(|_| {
-            StoreErrorKind::Unsuitable("the address is no `postgres://` address".into())
-        })?;
+        let options = PgConnectOptions::from_str(url)
+            .map_err(|_| StoreErrorKind::Unsuitable("the address is no `postgres://` address".into()))?;
         let options = options
             .application_name("loopwright")
             .options([
@@ -41,10 +40,7 @@ impl PostgresPlace {
     /// The database without its password, for messages.
     pub(super) fn name(&self) -> String {
         let (host, port) = (self.options.get_host(), self.options.get_port());
-        format!(
-            "postgres://{host}:{port}/{}",
-            self.options.get_database().unwrap_or_default()
-        )
+        format!("postgres://{host}:{port}/{}", self.options.get_database().unwrap_or_default())
     }
 
     pub(super) async fn connect(&self) -> Outcome<Conn> {
@@ -60,8 +56,7 @@ mod tests {
 
     #[test]
     fn password_is_not_in_the_name() {
-        let place =
-            PostgresPlace::new("postgres://me:hush@db.example:5433/loops").expect("an address");
+        let place = PostgresPlace::new("postgres://me:hush@db.example:5433/loops").expect("an address");
         assert_eq!(place.name(), "postgres://db.example:5433/loops");
     }
 }

@@ -6,8 +6,8 @@ use super::error::{During as _, StoreError, StoreErrorKind};
 use super::open::SqlStore;
 use super::owner::{self, OwnerRow};
 use super::rows::{
-    Batch, InboxQuery, InboxRow, ItemRow, LoopRow, OutboxRow, RoundRow, RoundsQuery, RoundsWhich,
-    SpendRow, SpendScope, StoredEvent, Table, select,
+    Batch, InboxQuery, InboxRow, ItemRow, LoopRow, OutboxRow, RoundRow, RoundsQuery, RoundsWhich, SpendRow, SpendScope,
+    StoredEvent, Table, select,
 };
 use super::sqlite::Access;
 use super::verify::VerifyReport;
@@ -36,9 +36,7 @@ impl SqlStore {
         if !matches!(answer, Err(StoreErrorKind::Io(_))) {
             *slot = Some(conn);
         }
-        answer
-            .and_then(|rows| rows.iter().map(read).collect())
-            .during(doing)
+        answer.and_then(|rows| rows.iter().map(read).collect()).during(doing)
     }
 
     async fn all<T: Table>(&self, rest: &str, args: &[Arg<'_>]) -> Result<Vec<T>, StoreError> {
@@ -69,24 +67,14 @@ pub(super) fn rounds_page(query: &RoundsQuery) -> (String, Vec<Arg<'_>>) {
     }
     if let Some((started_ms, id)) = &query.before {
         args.extend([started_ms.arg(), id.arg()]);
-        wheres.push(format!(
-            "(started_ms, id) < (${}, ${})",
-            args.len() - 1,
-            args.len()
-        ));
+        wheres.push(format!("(started_ms, id) < (${}, ${})", args.len() - 1, args.len()));
     }
     let wheres = match wheres.is_empty() {
         true => String::new(),
         false => format!("WHERE {} ", wheres.join(" AND ")),
     };
     args.push(Arg::from(page(query.limit)));
-    (
-        format!(
-            "{wheres}ORDER BY started_ms DESC, id DESC LIMIT ${}",
-            args.len()
-        ),
-        args,
-    )
+    (format!("{wheres}ORDER BY started_ms DESC, id DESC LIMIT ${}", args.len()), args)
 }
 
 pub(super) const OPEN_ROUNDS: &str = "WHERE ended_ms IS NULL ORDER BY started_ms, id";
@@ -100,23 +88,13 @@ pub(super) const LOOPS: &str = "ORDER BY repo, loop_name";
 pub(super) fn spend_sql(scope: SpendScope) -> (String, usize) {
     // PostgreSQL sums big integers as numerics, so the sums are cast back.
     let sum = |column| format!("CAST(COALESCE(SUM({column}), 0) AS BIGINT)");
-    let columns = [
-        "reserved_micros",
-        "settled_micros",
-        "reserved_tokens",
-        "settled_tokens",
-    ]
-    .map(sum)
-    .join(", ");
+    let columns = ["reserved_micros", "settled_micros", "reserved_tokens", "settled_tokens"].map(sum).join(", ");
     let (rest, values) = match scope {
         SpendScope::Fleet => ("", 1),
         SpendScope::Repo => (" AND repo = $2", 2),
         SpendScope::Loop => (" AND repo = $2 AND loop_name = $3", 3),
     };
-    (
-        format!("SELECT {columns} FROM spend WHERE day = $1{rest}"),
-        values,
-    )
+    (format!("SELECT {columns} FROM spend WHERE day = $1{rest}"), values)
 }
 
 pub(super) fn read_spend(row: &Row) -> Outcome<SpendRow> {
@@ -142,10 +120,7 @@ impl Store for SqlStore {
     }
 
     fn events<'a>(&'a self, round: &'a str) -> Answer<'a, Vec<StoredEvent>> {
-        Box::pin(async move {
-            self.all("WHERE round = $1 ORDER BY \"index\"", args![round])
-                .await
-        })
+        Box::pin(async move { self.all("WHERE round = $1 ORDER BY \"index\"", args![round]).await })
     }
 
     fn round<'a>(&'a self, id: &'a str) -> Answer<'a, Option<RoundRow>> {
@@ -156,10 +131,7 @@ impl Store for SqlStore {
         Box::pin(async move {
             let end = format!("{prefix}\u{10ffff}");
             let sql = "SELECT id FROM rounds WHERE id >= $1 AND id < $2 ORDER BY id LIMIT 10";
-            self.fetch("round ids", sql.into(), args![prefix, &end], |row| {
-                row.get(0)
-            })
-            .await
+            self.fetch("round ids", sql.into(), args![prefix, &end], |row| row.get(0)).await
         })
     }
 
@@ -175,10 +147,7 @@ impl Store for SqlStore {
     }
 
     fn outbox<'a>(&'a self, round: &'a str) -> Answer<'a, Vec<OutboxRow>> {
-        Box::pin(async move {
-            self.all("WHERE round = $1 ORDER BY position", args![round])
-                .await
-        })
+        Box::pin(async move { self.all("WHERE round = $1 ORDER BY position", args![round]).await })
     }
 
     fn outbox_pending(&self, limit: u32) -> Answer<'_, Vec<OutboxRow>> {
@@ -198,22 +167,12 @@ impl Store for SqlStore {
         Box::pin(async move { self.one("WHERE id = $1", args![id]).await })
     }
 
-    fn item<'a>(
-        &'a self,
-        repo: &'a str,
-        loop_name: &'a str,
-        key: &'a str,
-    ) -> Answer<'a, Option<ItemRow>> {
+    fn item<'a>(&'a self, repo: &'a str, loop_name: &'a str, key: &'a str) -> Answer<'a, Option<ItemRow>> {
         let rest = "WHERE repo = $1 AND loop_name = $2 AND \"key\" = $3";
         Box::pin(async move { self.one(rest, args![repo, loop_name, key]).await })
     }
 
-    fn items<'a>(
-        &'a self,
-        repo: &'a str,
-        loop_name: &'a str,
-        limit: u32,
-    ) -> Answer<'a, Vec<ItemRow>> {
+    fn items<'a>(&'a self, repo: &'a str, loop_name: &'a str, limit: u32) -> Answer<'a, Vec<ItemRow>> {
         let rest = "WHERE repo = $1 AND loop_name = $2 ORDER BY updated_ms DESC LIMIT $3";
         Box::pin(async move { self.all(rest, args![repo, loop_name, page(limit)]).await })
     }
@@ -227,13 +186,7 @@ impl Store for SqlStore {
         Box::pin(async move { self.one(rest, args![repo, loop_name]).await })
     }
 
-    fn spend<'a>(
-        &'a self,
-        scope: SpendScope,
-        repo: &'a str,
-        loop_name: &'a str,
-        day: &'a str,
-    ) -> Answer<'a, SpendRow> {
+    fn spend<'a>(&'a self, scope: SpendScope, repo: &'a str, loop_name: &'a str, day: &'a str) -> Answer<'a, SpendRow> {
         Box::pin(async move {
             let (sql, values) = spend_sql(scope);
             let args = &args![day, repo, loop_name][..values];
@@ -243,13 +196,7 @@ impl Store for SqlStore {
     }
 
     fn tail(&self, after_seq: i64, limit: u32) -> Answer<'_, Vec<StoredEvent>> {
-        Box::pin(async move {
-            self.all(
-                "WHERE seq > $1 ORDER BY seq LIMIT $2",
-                args![after_seq, page(limit)],
-            )
-            .await
-        })
+        Box::pin(async move { self.all("WHERE seq > $1 ORDER BY seq LIMIT $2", args![after_seq, page(limit)]).await })
     }
 
     fn verify(&self) -> Answer<'_, VerifyReport> {
@@ -258,9 +205,7 @@ impl Store for SqlStore {
 
     fn owner(&self) -> Answer<'_, Option<OwnerRow>> {
         Box::pin(async move {
-            let rows = self
-                .fetch("owner", owner::READ.into(), &[], OwnerRow::read)
-                .await?;
+            let rows = self.fetch("owner", owner::READ.into(), &[], OwnerRow::read).await?;
             Ok(rows.into_iter().find(|owner| owner.fence > 0))
         })
     }

@@ -30,25 +30,14 @@ pub(super) fn select<T: Table>(rest: &str) -> String {
 /// `INSERT` of a whole row.
 pub(super) fn insert_sql<T: Table>() -> String {
     let holes: Vec<_> = (1..=T::COLUMNS.len()).map(|n| format!("${n}")).collect();
-    format!(
-        "INSERT INTO {} ({}) VALUES ({})",
-        T::NAME,
-        quoted(T::COLUMNS),
-        holes.join(", ")
-    )
+    format!("INSERT INTO {} ({}) VALUES ({})", T::NAME, quoted(T::COLUMNS), holes.join(", "))
 }
 
 fn upsert_sql<T: Table>() -> String {
     let fresh = T::COLUMNS.iter().filter(|column| !T::KEY.contains(column));
-    let sets: Vec<_> = fresh
-        .map(|column| format!("\"{column}\" = excluded.\"{column}\""))
-        .collect();
+    let sets: Vec<_> = fresh.map(|column| format!("\"{column}\" = excluded.\"{column}\"")).collect();
     let key = quoted(T::KEY);
-    format!(
-        "{} ON CONFLICT ({key}) DO UPDATE SET {}",
-        insert_sql::<T>(),
-        sets.join(", ")
-    )
+    format!("{} ON CONFLICT ({key}) DO UPDATE SET {}", insert_sql::<T>(), sets.join(", "))
 }
 
 /// Declares a row type and its table in one place, so that they cannot drift apart.

@@ -5,9 +5,7 @@
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
-use std::os::unix::fs::{
-    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
-};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -45,10 +43,7 @@ impl SqlitePlace {
     /// The path made absolute, because SQLite reads a name that starts with `file:` as an address.
     pub(super) fn new(path: &Path) -> Outcome<Self> {
         let path = std::path::absolute(path)?;
-        Ok(Self {
-            path,
-            identity: None,
-        })
+        Ok(Self { path, identity: None })
     }
 
     pub(super) fn name(&self) -> String {
@@ -70,12 +65,10 @@ impl SqlitePlace {
     /// the file whole under another name, so neither is ever a half-made store of ours.
     pub(super) fn present(&self) -> Outcome<bool> {
         match std::fs::metadata(&self.path) {
-            Ok(meta) if !meta.is_file() => Err(StoreErrorKind::Unsuitable(
-                "there is something else in its place".into(),
-            )),
-            Ok(meta) if meta.len() == 0 => {
-                Err(StoreErrorKind::Corrupt("the database file is empty".into()))
+            Ok(meta) if !meta.is_file() => {
+                Err(StoreErrorKind::Unsuitable("there is something else in its place".into()))
             }
+            Ok(meta) if meta.len() == 0 => Err(StoreErrorKind::Corrupt("the database file is empty".into())),
             Ok(_) => Ok(true),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 if self.beside("-wal").exists() {
@@ -106,29 +99,15 @@ impl SqlitePlace {
 
     /// Refuses when the path no longer names the file that we have open.
     pub(super) fn unchanged(&self) -> Outcome<()> {
-        if self.found().ok() == self.identity {
-            Ok(())
-        } else {
-            Err(StoreErrorKind::Replaced)
-        }
+        if self.found().ok() == self.identity { Ok(()) } else { Err(StoreErrorKind::Replaced) }
     }
 
     /// Makes the folder, refusing file systems whose locks do not hold between machines.
     pub(super) fn prepare_folder(&self) -> Outcome<()> {
-        const NETWORKS: [(u32, &str); 5] = [
-            (0x6969, "NFS"),
-            (0x517b, "SMB"),
-            (0xff53_4d42, "CIFS"),
-            (0xfe53_4d42, "SMB2"),
-            (0x5346_414f, "AFS"),
-        ];
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(self.folder())?;
-        let kind = rustix::fs::statfs(self.folder())
-            .map_err(std::io::Error::from)?
-            .f_type as u32;
+        const NETWORKS: [(u32, &str); 5] =
+            [(0x6969, "NFS"), (0x517b, "SMB"), (0xff53_4d42, "CIFS"), (0xfe53_4d42, "SMB2"), (0x5346_414f, "AFS")];
+        DirBuilder::new().recursive(true).mode(0o700).create(self.folder())?;
+        let kind = rustix::fs::statfs(self.folder()).map_err(std::io::Error::from)?.f_type as u32;
         match NETWORKS.iter().find(|(magic, _)| *magic == kind) {
             Some((_, name)) => Err(StoreErrorKind::Unsuitable(format!(
                 "the folder is on a network file system ({name}); use a local disk, or PostgreSQL"
@@ -141,13 +120,7 @@ impl SqlitePlace {
     pub(super) async fn lock(&self, info: &OwnerInfo) -> Outcome<File> {
         let path = self.path.with_extension("lock");
         let mut options = OpenOptions::new();
-        let mut file = options
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(path)?;
+        let mut file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -162,18 +135,11 @@ impl SqlitePlace {
 
     /// Makes a new database whole under another name, then gives it its own: a crash leaves none or one.
     pub(super) async fn create(&self) -> Outcome<()> {
-        let draft = Self {
-            path: self.beside(".new"),
-            identity: None,
-        };
+        let draft = Self { path: self.beside(".new"), identity: None };
         for suffix in ["", "-wal", "-shm", "-journal"] {
             remove(&draft.beside(suffix))?;
         }
-        OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&draft.path)?;
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft.path)?;
         let mut conn = draft.connect(Access::Write).await?;
         migrate::run(&mut conn, migrate::ALL).await?;
         conn.close().await?;
@@ -193,22 +159,12 @@ impl SqlitePlace {
 
     /// Copies the database beside itself before it is migrated; an older binary opens the copy.
     pub(super) async fn backup(&self, conn: &mut Conn, version: i64) -> Outcome<()> {
-        let (draft, copy) = (
-            self.beside(".bak.new"),
-            self.beside(&format!(".bak-v{version}")),
-        );
+        let (draft, copy) = (self.beside(".bak.new"), self.beside(&format!(".bak-v{version}")));
         remove(&draft)?;
         // SQLite writes into an empty file that is there, which then keeps its mode.
-        OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&draft)?;
-        let target = draft
-            .to_str()
-            .ok_or_else(|| StoreErrorKind::Unsuitable("the path is no UTF-8".into()))?;
-        conn.exec("VACUUM INTO $1", super::conn::args![target])
-            .await?;
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+        let target = draft.to_str().ok_or_else(|| StoreErrorKind::Unsuitable("the path is no UTF-8".into()))?;
+        conn.exec("VACUUM INTO $1", super::conn::args![target]).await?;
         File::open(&draft)?.sync_all()?;
         std::fs::rename(&draft, copy)?;
         File::open(self.folder())?.sync_all()?;
@@ -244,14 +200,7 @@ fn remove(path: &Path) -> Outcome<()> {
 
 /// The lock file's text: one field a line.
 fn record(owner: &OwnerRow) -> String {
-    let OwnerRow {
-        pid,
-        host,
-        boot_id,
-        start_ticks,
-        since_ms,
-        ..
-    } = owner;
+    let OwnerRow { pid, host, boot_id, start_ticks, since_ms, .. } = owner;
     format!("{pid}\n{boot_id}\n{start_ticks}\n{since_ms}\n{host}\n")
 }
 
@@ -275,20 +224,12 @@ async fn holder(file: &mut File) -> OwnerRow {
     let mut last = None;
     for _ in 0..50 {
         let mut text = String::new();
-        let read = file
-            .rewind()
-            .and_then(|()| file.take(RECORD_MAX).read_to_string(&mut text));
+        let read = file.rewind().and_then(|()| file.take(RECORD_MAX).read_to_string(&mut text));
         last = read.ok().and_then(|_| parse_record(&text)).or(last);
         match last {
             Some(ref owner) if owner.lives_here() => break,
             _ => tokio::time::sleep(Duration::from_millis(2)).await,
         }
     }
-    last.unwrap_or_else(|| {
-        OwnerRow::of(&OwnerInfo {
-            pid: 0,
-            host: "unknown".into(),
-            ..OwnerInfo::current(0)
-        })
-    })
+    last.unwrap_or_else(|| OwnerRow::of(&OwnerInfo { pid: 0, host: "unknown".into(), ..OwnerInfo::current(0) }))
 }

@@ -48,14 +48,9 @@ pub(super) struct Head {
 }
 
 async fn head(conn: &mut Conn) -> Outcome<Head> {
-    let row = conn
-        .row("SELECT seq, hash FROM head WHERE id = 1", &[])
-        .await?;
+    let row = conn.row("SELECT seq, hash FROM head WHERE id = 1", &[]).await?;
     let row = row.ok_or_else(|| StoreErrorKind::Corrupt("the journal's head is missing".into()))?;
-    Ok(Head {
-        seq: row.get(0)?,
-        hash: row.get(1)?,
-    })
+    Ok(Head { seq: row.get(0)?, hash: row.get(1)? })
 }
 
 /// SQLite's own check of its pages, without comparing every index with its table.
@@ -72,49 +67,28 @@ async fn pages(conn: &mut Conn, pragma: &'static str) -> Outcome<()> {
         Some(row) => row.get(0)?,
         None => "no answer".into(),
     };
-    if answer == "ok" {
-        Ok(())
-    } else {
-        Err(StoreErrorKind::Corrupt(answer))
-    }
+    if answer == "ok" { Ok(()) } else { Err(StoreErrorKind::Corrupt(answer)) }
 }
 
 /// Checks that the journal ends where its head says, and the links of its last events.
 pub(super) async fn recent(conn: &mut Conn) -> Outcome<()> {
     // The newest events first, so that an owner who appends meanwhile only makes the head newer.
-    let rows = conn
-        .rows(
-            select::<StoredEvent>("ORDER BY seq DESC LIMIT $1"),
-            args![RECENT + 1],
-        )
-        .await?;
-    let mut events = rows
-        .iter()
-        .map(StoredEvent::read)
-        .collect::<Outcome<Vec<_>>>()?;
+    let rows = conn.rows(select::<StoredEvent>("ORDER BY seq DESC LIMIT $1"), args![RECENT + 1]).await?;
+    let mut events = rows.iter().map(StoredEvent::read).collect::<Outcome<Vec<_>>>()?;
     events.reverse();
     let head = head(conn).await?;
     let (mut seq, mut hash) = match events.first() {
         Some(first) if first.seq > 1 => (first.seq, first.hash.clone()),
         _ => (0, chain::GENESIS.to_owned()),
     };
-    for event in events
-        .iter()
-        .filter(|event| event.seq > seq.max(0))
-        .collect::<Vec<_>>()
-    {
+    for event in events.iter().filter(|event| event.seq > seq.max(0)).collect::<Vec<_>>() {
         if let Some(why) = chain::flaw(seq, &hash, event) {
-            return Err(StoreErrorKind::Corrupt(format!(
-                "{why} (round `{}`)",
-                event.round
-            )));
+            return Err(StoreErrorKind::Corrupt(format!("{why} (round `{}`)", event.round)));
         }
         (seq, hash) = (event.seq, event.hash.clone());
     }
     if head.seq < seq || (head.seq == seq && head.hash != hash) {
-        return Err(StoreErrorKind::Corrupt(
-            "the journal does not end where its head says".into(),
-        ));
+        return Err(StoreErrorKind::Corrupt("the journal does not end where its head says".into()));
     }
     Ok(())
 }
@@ -124,20 +98,13 @@ impl SqlStore {
     pub(super) async fn check_all(&self) -> Result<VerifyReport, StoreError> {
         let doing = || format!("verify store `{}`", self.place.name());
         let mut conn = self.place.connect(Access::Read).await.during(doing)?;
-        let mut report = VerifyReport {
-            events: 0,
-            broken: None,
-        };
+        let mut report = VerifyReport { events: 0, broken: None };
         let mut last = None;
         match walk(&mut conn, &mut report, &mut last).await {
             Ok(()) => Ok(report),
             // A page that cannot be read is a finding, not a failure to look.
             Err(StoreErrorKind::Corrupt(why)) => {
-                report.broken = Some(Broken {
-                    seq: None,
-                    round: last,
-                    why,
-                });
+                report.broken = Some(Broken { seq: None, round: last, why });
                 Ok(report)
             }
             Err(kind) => Err(kind.during(doing())),
@@ -146,18 +113,12 @@ impl SqlStore {
 }
 
 /// Walks the chain up to the head as it was at the beginning, then lets the database check its pages.
-async fn walk(
-    conn: &mut Conn,
-    report: &mut VerifyReport,
-    last: &mut Option<String>,
-) -> Outcome<()> {
+async fn walk(conn: &mut Conn, report: &mut VerifyReport, last: &mut Option<String>) -> Outcome<()> {
     let head = head(conn).await?;
     let mut hash = chain::GENESIS.to_owned();
     let page = select::<StoredEvent>("WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT $3");
     while report.events < head.seq {
-        let rows = conn
-            .rows(page.clone(), args![report.events, head.seq, PAGE])
-            .await?;
+        let rows = conn.rows(page.clone(), args![report.events, head.seq, PAGE]).await?;
         if rows.is_empty() {
             report.broken = Some(missing(report.events + 1, last.clone()));
             return Ok(());
@@ -165,28 +126,18 @@ async fn walk(
         for row in &rows {
             let event = StoredEvent::read(row)?;
             if let Some(why) = chain::flaw(report.events, &hash, &event) {
-                report.broken = Some(Broken {
-                    seq: Some(report.events + 1),
-                    round: Some(event.round),
-                    why,
-                });
+                report.broken = Some(Broken { seq: Some(report.events + 1), round: Some(event.round), why });
                 return Ok(());
             }
             (report.events, hash, *last) = (event.seq, event.hash, Some(event.round));
         }
     }
     if hash != head.hash {
-        return Err(StoreErrorKind::Corrupt(
-            "the journal does not end where its head says".into(),
-        ));
+        return Err(StoreErrorKind::Corrupt("the journal does not end where its head says".into()));
     }
     pages(conn, "PRAGMA integrity_check(1)").await
 }
 
 fn missing(seq: i64, round: Option<String>) -> Broken {
-    Broken {
-        seq: Some(seq),
-        round,
-        why: format!("event {seq} is missing"),
-    }
+    Broken { seq: Some(seq), round, why: format!("event {seq} is missing") }
 }

@@ -1,26 +1,16 @@
 //! Rows to write, with only what a case cares about spelled out.
 
 use loopwright::store::{
-    Batch, Ceiling, Change, InboxRow, ItemRow, LoopRow, NewEvent, OutboxRow, Reserve, RoundRow,
-    SpendScope,
+    Batch, Ceiling, Change, InboxRow, ItemRow, LoopRow, NewEvent, OutboxRow, Reserve, RoundRow, SpendScope,
 };
 
 pub(crate) fn event(kind: &str) -> NewEvent {
-    NewEvent {
-        kind: kind.into(),
-        body: format!("{{\"kind\":\"{kind}\",\"text\":\"ärger\"}}"),
-    }
+    NewEvent { kind: kind.into(), body: format!("{{\"kind\":\"{kind}\",\"text\":\"ärger\"}}") }
 }
 
 /// A batch of one event.
 pub(crate) fn batch(round: &str, expect_index: i64, kind: &str) -> Batch {
-    Batch {
-        round: round.into(),
-        expect_index,
-        at_ms: 1_000 + expect_index,
-        events: vec![event(kind)],
-        changes: vec![],
-    }
+    Batch { round: round.into(), expect_index, at_ms: 1_000 + expect_index, events: vec![event(kind)], changes: vec![] }
 }
 
 pub(crate) fn with(mut batch: Batch, changes: impl IntoIterator<Item = Change>) -> Batch {
@@ -126,10 +116,6 @@ pub(crate) fn reserve(micros: i64, ceiling: i64) -> Change {
         day: "2026-05-01".into(),
         micros,
         tokens: 1,
-        ceilings: vec![Ceiling {
-            scope: SpendScope::Repo,
-            micros: Some(ceiling),
-            tokens: None,
-        }],
+        ceilings: vec![Ceiling { scope: SpendScope::Repo, micros: Some(ceiling), tokens: None }],
     })
 }
