@@ -112,6 +112,7 @@ fn verdict_for_another_round_tree_or_candidate_is_forged_and_the_secret_is_not_t
     assert!(matches!(judge(Some(replayed.as_bytes()), &unset, &Sealed), Judgement::Forged { .. }));
 }
 
+// Long because it is one table, a line a case.
 #[test]
 fn wrong_shapes_are_malformed_with_their_place() {
     let list = Value::Array(good().as_object().unwrap().values().cloned().collect());
@@ -231,7 +232,7 @@ fn texts_that_are_not_agreed_json_are_malformed() {
     let deep = |depth: usize| good.replace("\"well done\"", &format!("{}{}", "[".repeat(depth), "]".repeat(depth)));
     let cases: Vec<Vec<u8>> = vec![
         b"VERDICT: PASS".to_vec(),
-        good[..good.len() - 1].as_bytes().to_vec(),
+        good.as_bytes()[..good.len() - 1].to_vec(),
         format!("{good}{good}").into_bytes(),
         format!("{good} x").into_bytes(),
         format!("\u{feff}{good}").into_bytes(),
@@ -346,6 +347,7 @@ fn threshold_that_is_no_number_and_a_rubric_without_dimensions_pass_nothing() {
     assert!(matches!(judge(Some(unscored.as_bytes()), &none, &Sealed), Judgement::Fail { .. }));
 }
 
+// Long because the whole document stands in it.
 #[test]
 fn judgement_as_json_has_verdict_mean_and_scores_and_comes_back() {
     let judgement = judged(with("/scores/2/score", json!(2)).to_string().as_bytes());
