@@ -4,3 +4,6 @@ pub mod clock;
 pub mod proc;
 pub mod seam;
 pub mod store;
+pub mod git;
+pub mod seam;
+pub mod workspace;

@@ -1,0 +1,323 @@
+//! One git call: its arguments, its built environment, its limits, and the single function that starts
+//! the process. It knows nothing of what the calls mean.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
+
+use super::error::{GitError, GitErrorKind, classify};
+use crate::seam::{Seam, SeamFault};
+
+/// The oldest git that is supported: 2.38 is the first with the ownership check in its final form and
+/// the one the design was tried on; `--no-write-fetch-head` (2.29) and `--end-of-options` in
+/// `rev-parse` (2.30) are older.
+const OLDEST: (u32, u32) = (2, 38);
+
+/// A git call that takes longer than this is stuck; the largest import measured took seconds.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// Enough for every answer that is not content.
+const OUT_MAX: usize = 1 << 20;
+
+/// Enough for the listing of a tree with half a million entries.
+pub(crate) const TREE_MAX: usize = 128 << 20;
+
+const STDERR_MAX: usize = 64 << 10;
+
+/// Configuration that every call gets, whatever repository it looks at. `-c` beats every file.
+const SETTINGS: &[&str] = &[
+    // Programs that git would start by itself, named in a repository's config or hooks folder.
+    "core.fsmonitor=false",
+    "core.hooksPath=/dev/null",
+    "credential.helper=",
+    "commit.gpgSign=false",
+    // No transport unless the call asks for the local one (see `Call::local_transport`).
+    "protocol.allow=never",
+    "submodule.recurse=false",
+    "fetch.recurseSubmodules=false",
+    // Attributes and ignore rules come from the tree alone, never from the machine.
+    "core.attributesFile=/dev/null",
+    "core.excludesFile=/dev/null",
+    // Checkout and seal convert content the same way on every machine.
+    "core.autocrlf=false",
+    "core.eol=lf",
+    "core.safecrlf=false",
+    "core.symlinks=true",
+    "core.fileMode=true",
+    "core.ignoreCase=false",
+    "core.precomposeUnicode=false",
+    // Names that are `.git` on another file system are refused by git too, not only by us.
+    "core.protectHFS=true",
+    "core.protectNTFS=true",
+    // Sealed objects hang on no branch: nothing may prune them behind our back.
+    "gc.auto=0",
+    "maintenance.auto=false",
+    // Our parser of index files reads version 2, whole.
+    "index.version=2",
+    "core.splitIndex=false",
+    "core.untrackedCache=false",
+    "index.sparse=false",
+    // A repository may belong to another user (containers, shared folders). Ownership guards against
+    // programs named in its config; those are switched off above, so reading it is safe.
+    "safe.directory=*",
+    "core.quotePath=false",
+    "advice.detachedHead=false",
+];
+
+/// The environment of every git process; nothing is inherited but an absolute `PATH`.
+const ENVIRONMENT: &[(&str, &str)] = &[
+    // Neither the machine's nor the user's configuration is read.
+    ("GIT_CONFIG_NOSYSTEM", "1"),
+    ("GIT_CONFIG_GLOBAL", "/dev/null"),
+    ("GIT_ATTR_NOSYSTEM", "1"),
+    ("HOME", "/nonexistent"),
+    // Nothing can ask a person.
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_ASKPASS", "/bin/false"),
+    ("SSH_ASKPASS", "/bin/false"),
+    ("GIT_EDITOR", "/bin/false"),
+    ("GIT_PAGER", "cat"),
+    // Reading must not refresh an index as a side effect.
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    // A partial clone must not reach for its remote while it is read.
+    ("GIT_NO_LAZY_FETCH", "1"),
+    // Refs under refs/replace would make an object's name lie about its content.
+    ("GIT_NO_REPLACE_OBJECTS", "1"),
+    ("GIT_LITERAL_PATHSPECS", "1"),
+    ("GIT_ADVICE", "0"),
+    // Error messages are classified by their English text.
+    ("LC_ALL", "C"),
+];
+
+/// Which transports a call may use; the environment variable beats every configuration.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Transport {
+    Nothing,
+    Local,
+}
+
+/// What to do with output beyond the limit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Overflow {
+    Fail,
+    Cut,
+}
+
+/// A git call in the making.
+pub(crate) struct Call {
+    site: &'static str,
+    before: Vec<OsString>,
+    args: Vec<OsString>,
+    env: Vec<(&'static str, OsString)>,
+    stdin: Vec<u8>,
+    out_max: usize,
+    overflow: Overflow,
+    transport: Transport,
+}
+
+/// What a git process answered.
+pub(crate) struct Answer {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: Vec<u8>,
+    pub(crate) stderr: Vec<u8>,
+    /// Standard output was longer than the limit and is cut there.
+    pub(crate) cut: bool,
+}
+
+impl Answer {
+    /// Standard output as text without its last line break.
+    pub(crate) fn line(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).trim_end_matches('\n').to_owned()
+    }
+}
+
+impl Call {
+    /// `site` is the name of the seam: `git.` and the verb.
+    pub(crate) fn new(site: &'static str) -> Self {
+        Self {
+            site,
+            before: Vec::new(),
+            args: Vec::new(),
+            env: Vec::new(),
+            stdin: Vec::new(),
+            out_max: OUT_MAX,
+            overflow: Overflow::Fail,
+            transport: Transport::Nothing,
+        }
+    }
+
+    /// Names the repository; without it git would search from the current folder upwards.
+    pub(crate) fn git_dir(self, dir: &Path) -> Self {
+        self.env("GIT_DIR", dir)
+    }
+
+    pub(crate) fn work_tree(self, dir: &Path) -> Self {
+        self.env("GIT_WORK_TREE", dir)
+    }
+
+    pub(crate) fn index(self, file: &Path) -> Self {
+        self.env("GIT_INDEX_FILE", file)
+    }
+
+    pub(crate) fn env(mut self, name: &'static str, value: impl AsRef<OsStr>) -> Self {
+        self.env.push((name, value.as_ref().to_owned()));
+        self
+    }
+
+    /// Starts git in a folder (for discovery only).
+    pub(crate) fn inside(mut self, dir: &Path) -> Self {
+        self.before.extend(["-C".into(), dir.as_os_str().to_owned()]);
+        self
+    }
+
+    pub(crate) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
+        self.args.push(arg.as_ref().to_owned());
+        self
+    }
+
+    pub(crate) fn args<I: AsRef<OsStr>>(mut self, args: impl IntoIterator<Item = I>) -> Self {
+        self.args.extend(args.into_iter().map(|arg| arg.as_ref().to_owned()));
+        self
+    }
+
+    pub(crate) fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.stdin = bytes.into();
+        self
+    }
+
+    /// More output than this is an error.
+    pub(crate) fn out_max(mut self, bytes: usize) -> Self {
+        self.out_max = bytes;
+        self
+    }
+
+    /// More output than this is cut, and the answer says so.
+    pub(crate) fn cut_at(mut self, bytes: usize) -> Self {
+        self.overflow = Overflow::Cut;
+        self.out_max(bytes)
+    }
+
+    /// Allows fetching from a folder on this machine.
+    pub(crate) fn local_transport(mut self) -> Self {
+        self.transport = Transport::Local;
+        self
+    }
+
+    fn verb(&self) -> &'static str {
+        self.site.trim_start_matches("git.")
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the git door: short, trusted processes with a built environment")]
+    fn command(&self) -> Command {
+        let mut command = Command::new("git");
+        command.env_clear().env("PATH", absolute_path()).current_dir("/");
+        command.envs(ENVIRONMENT.iter().copied());
+        let allowed = if self.transport == Transport::Local { "file" } else { "none" };
+        command.env("GIT_ALLOW_PROTOCOL", allowed);
+        command.envs(self.env.iter().map(|(name, value)| (name, value)));
+        command.args(SETTINGS.iter().flat_map(|setting| ["-c", setting]));
+        command.args(&self.before).arg(self.verb()).args(&self.args);
+        command
+    }
+
+    fn error(&self, kind: GitErrorKind, stderr: &[u8]) -> GitError {
+        let args: Vec<String> = self.args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
+        GitError::new(self.verb(), &args, kind, stderr)
+    }
+}
+
+/// The git door. A cheap handle; every call through it is a process of its own.
+#[derive(Debug, Clone, Default)]
+pub struct Git {
+    seam: Seam,
+}
+
+impl Git {
+    /// Opens the door; every call passes the seam before it starts and after it took effect.
+    pub fn new(seam: Seam) -> Self {
+        Self { seam }
+    }
+
+    /// Checks that git is installed and not older than 2.38, and returns its version.
+    pub async fn version(&self) -> Result<String, GitError> {
+        let call = Call::new("git.version");
+        let line = self.run(Call::new("git.version")).await?.line();
+        let version = line.trim_start_matches("git version ").to_owned();
+        let mut numbers = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+        let found = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+        if found < OLDEST {
+            return Err(call.error(GitErrorKind::TooOld(version), b""));
+        }
+        Ok(version)
+    }
+
+    /// Runs a call that is expected to succeed.
+    pub(crate) async fn run(&self, call: Call) -> Result<Answer, GitError> {
+        let answer = self.ask(&call).await?;
+        if answer.code == Some(0) || answer.cut {
+            return Ok(answer);
+        }
+        Err(call.error(classify(answer.code, &answer.stderr), &answer.stderr))
+    }
+
+    /// Runs a call whose exit code is an answer; fails only when the process could not do its work.
+    pub(crate) async fn ask(&self, call: &Call) -> Result<Answer, GitError> {
+        let fault = |fault: SeamFault| call.error(GitErrorKind::Failed(None), fault.to_string().as_bytes());
+        self.seam.before(call.site).map_err(fault)?;
+        let answer = match tokio::time::timeout(DEADLINE, spawn(call)).await {
+            Err(_) => return Err(call.error(GitErrorKind::Timeout, b"")),
+            Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => {
+                return Err(call.error(GitErrorKind::Missing, b""));
+            }
+            Ok(Err(error)) => return Err(call.error(GitErrorKind::Failed(None), error.to_string().as_bytes())),
+            Ok(Ok(answer)) => answer,
+        };
+        if answer.cut && call.overflow == Overflow::Fail {
+            return Err(call.error(GitErrorKind::TooLarge, &answer.stderr));
+        }
+        self.seam.after(call.site).map_err(fault)?;
+        Ok(answer)
+    }
+}
+
+/// The only place that starts git. The process dies with the future (deadline, cancelled round).
+async fn spawn(call: &Call) -> std::io::Result<Answer> {
+    let mut command = call.command();
+    command.stdin(if call.stdin.is_empty() { Stdio::null() } else { Stdio::piped() });
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut child = command.spawn()?;
+    let stdin = child.stdin.take();
+    let stdout = child.stdout.take().expect("stdout was asked for as a pipe");
+    let stderr = child.stderr.take().expect("stderr was asked for as a pipe");
+    let feed = async {
+        if let Some(mut pipe) = stdin {
+            // A git that ends early closes the pipe; its exit code tells why, not this error.
+            let _ = pipe.write_all(&call.stdin).await;
+        }
+    };
+    let ((), out, err) = tokio::join!(feed, read_capped(stdout, call.out_max), read_capped(stderr, STDERR_MAX));
+    let ((stdout, cut), (stderr, _)) = (out?, err?);
+    let status = child.wait().await?;
+    Ok(Answer { code: status.code(), stdout, stderr, cut })
+}
+
+/// Reads up to `max` bytes, then closes the pipe, so that the writer stops instead of being buffered.
+async fn read_capped(pipe: impl AsyncRead + Unpin, max: usize) -> std::io::Result<(Vec<u8>, bool)> {
+    let mut bytes = Vec::new();
+    pipe.take(max as u64 + 1).read_to_end(&mut bytes).await?;
+    let cut = bytes.len() > max;
+    bytes.truncate(max);
+    Ok((bytes, cut))
+}
+
+/// `PATH` without relative entries: git runs in folders that an agent may have filled.
+#[expect(clippy::disallowed_methods, reason = "git and its helpers are found where the engine's own user finds them")]
+fn absolute_path() -> OsString {
+    let inherited = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+    let absolute = std::env::split_paths(&inherited).filter(|dir| dir.is_absolute());
+    std::env::join_paths(absolute).unwrap_or_else(|_| "/usr/bin:/bin".into())
+}

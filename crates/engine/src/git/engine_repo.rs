@@ -1,0 +1,247 @@
+//! The engine's own bare repository: base commits are copied into it, sealed candidates are built in
+//! it, and everything later is read from it by object name. No agent is ever given a path into it.
+
+use std::path::{Path, PathBuf};
+
+use super::user_repo::parse_oid;
+use super::{Call, Git, GitError, GitErrorKind, ObjectFormat, Oid, TREE_MAX, UserRepo};
+
+/// How many generations of the base's history are copied. Agents read `git log` and `git blame`;
+/// measured at 10,000 files, 50 commits cost 200 ms once per base, the whole history of a large
+/// project would cost minutes and gigabytes.
+const HISTORY_DEPTH: &str = "--depth=50";
+
+/// The command that serves a fetch from the user's repository. A local transport drops `-c` settings
+/// on the way to the other side, so they are given there again; `uploadpack.packObjectsHook` is read
+/// by git from protected configuration only, of which there is none here.
+const UPLOAD_PACK: &str = "git -c 'safe.directory=*' -c core.fsmonitor=false -c core.hooksPath=/dev/null upload-pack";
+
+/// The engine's repository for one repository of the user's.
+#[derive(Debug, Clone)]
+pub struct EngineRepo {
+    git: Git,
+    dir: PathBuf,
+}
+
+/// One file of a tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeEntry {
+    /// Path from the root; bytes that are no UTF-8 are shown replaced.
+    pub path: String,
+    /// Git's mode: 0o100644, 0o100755, 0o120000 (symlink) or 0o160000 (submodule).
+    pub mode: u32,
+    /// The object that holds its content.
+    pub oid: Oid,
+}
+
+/// A diff as text, whole or honestly cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnifiedDiff {
+    /// The diff; where it was cut, its last line says so.
+    pub text: String,
+    /// False when the diff was longer than the limit: a reader has not seen everything.
+    pub whole: bool,
+}
+
+/// The words and the hand of an engine commit; all of it comes from the caller, so that the same
+/// candidate always gets the same commit hash.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitWords {
+    /// Subject, body and trailers.
+    pub message: String,
+    /// Author and committer name.
+    pub name: String,
+    /// Author and committer address.
+    pub email: String,
+    /// Author and committer time, seconds since 1970, written as UTC.
+    pub at_unix: i64,
+}
+
+impl EngineRepo {
+    /// Opens the repository in `dir`, creating it when it is not there. It is built under a temporary
+    /// name and renamed, so a crash leaves no half-made repository.
+    ///
+    /// # Errors
+    /// When git or the file system fails.
+    pub async fn open(git: Git, dir: PathBuf, format: ObjectFormat) -> Result<Self, GitError> {
+        init_bare(&git, &dir, format).await?;
+        Ok(Self { git, dir })
+    }
+
+    /// Where the repository is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The git door of this repository.
+    pub fn git(&self) -> &Git {
+        &self.git
+    }
+
+    pub(crate) fn call(&self, site: &'static str) -> Call {
+        Call::new(site).git_dir(&self.dir)
+    }
+
+    /// Copies a base commit with some history from the user's repository, unless it is here already.
+    ///
+    /// Objects are copied through git's own transport, not shared by alternates or hard links: a maker
+    /// of the same user could rewrite shared ones (seen with a default local clone). Only what the
+    /// commit reaches is asked for, so other branches, stashes and reflogs never get here.
+    ///
+    /// # Errors
+    /// `UnknownRef` when the commit is not in the user's repository.
+    pub async fn import(&self, repo: &UserRepo, commit: &Oid) -> Result<(), GitError> {
+        let reference = format!("refs/loopwright/base/{commit}");
+        if self.resolve(&reference).await?.as_ref() == Some(commit) {
+            return Ok(());
+        }
+        let fetch =
+            self.call("git.fetch").local_transport().args(FETCH).args([HISTORY_DEPTH, "--upload-pack", UPLOAD_PACK]);
+        self.git.run(fetch.arg("--").arg(file_url(&repo.git_dir)).arg(format!("{commit}:{reference}"))).await.map(drop)
+    }
+
+    /// What a ref points to, if it is there.
+    ///
+    /// # Errors
+    /// When git fails.
+    pub async fn resolve(&self, rev: &str) -> Result<Option<Oid>, GitError> {
+        let call = self.call("git.rev-parse").args(["--verify", "--quiet", "--end-of-options", rev]);
+        let answer = self.git.ask(&call).await?;
+        if answer.code == Some(0) { parse_oid(&answer.line()).map(Some) } else { Ok(None) }
+    }
+
+    /// The tree of a commit.
+    ///
+    /// # Errors
+    /// `UnknownRef` when the commit is not here.
+    pub async fn tree_of(&self, commit: &Oid) -> Result<Oid, GitError> {
+        let found = self.resolve(&format!("{commit}^{{tree}}")).await?;
+        found.ok_or_else(|| GitError::new("rev-parse", &[commit.to_string()], GitErrorKind::UnknownRef, b""))
+    }
+
+    /// Every file of a tree or commit, in git's order.
+    ///
+    /// # Errors
+    /// `UnknownRef` when the tree is not here, `TooLarge` for an unreasonable one.
+    pub async fn list_tree(&self, tree: &Oid) -> Result<Vec<TreeEntry>, GitError> {
+        let call = self.call("git.ls-tree").args(["-r", "-z", "--full-tree", tree.as_str()]).out_max(TREE_MAX);
+        let answer = self.git.run(call).await?;
+        let records = answer.stdout.split(|byte| *byte == 0).filter(|record| !record.is_empty());
+        Ok(records.filter_map(tree_entry).collect())
+    }
+
+    /// The content of a file in a tree or commit; `None` when there is no such file.
+    ///
+    /// # Errors
+    /// `TooLarge` when it is longer than `max` bytes.
+    pub async fn read_blob(&self, tree: &Oid, path: &str, max: usize) -> Result<Option<Vec<u8>>, GitError> {
+        let call = self.call("git.cat-file").args(["blob", &format!("{tree}:{path}")]).out_max(max);
+        match self.git.run(call).await {
+            Ok(answer) => Ok(Some(answer.stdout)),
+            // 128 is git's "no such object"; a folder or submodule there is no file either.
+            Err(error) if matches!(error.kind, GitErrorKind::UnknownRef | GitErrorKind::Failed(Some(128))) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The difference between two trees or commits as text, at most `max` bytes of it.
+    ///
+    /// The repository is bare, so the trees' own `.gitattributes` are not consulted: a candidate cannot
+    /// hide a file from its checker by declaring it binary.
+    ///
+    /// # Errors
+    /// `UnknownRef` when one of them is not here.
+    pub async fn unified_diff(&self, from: &Oid, to: &Oid, max: usize) -> Result<UnifiedDiff, GitError> {
+        let call = self.call("git.diff-tree").args(["-r", "-p", "--no-ext-diff", "--no-textconv", "--no-color"]);
+        let call = call.args(["--no-renames", "--full-index", from.as_str(), to.as_str()]).cut_at(max);
+        let answer = self.git.run(call).await?;
+        let mut text = String::from_utf8_lossy(&answer.stdout).into_owned();
+        if answer.cut {
+            text.push_str(&format!("\n[the diff is longer than {max} bytes and is cut here]\n"));
+        }
+        Ok(UnifiedDiff { text, whole: !answer.cut })
+    }
+
+    /// Makes a commit of a tree with one parent. Same input, same hash.
+    ///
+    /// # Errors
+    /// When git fails.
+    pub async fn commit(&self, tree: &Oid, parent: &Oid, words: &CommitWords) -> Result<Oid, GitError> {
+        let date = format!("{} +0000", words.at_unix);
+        let call = self.call("git.commit-tree").args([tree.as_str(), "-p", parent.as_str(), "-F", "-"]);
+        let call = call.env("GIT_AUTHOR_NAME", &words.name).env("GIT_AUTHOR_EMAIL", &words.email);
+        let call = call.env("GIT_COMMITTER_NAME", &words.name).env("GIT_COMMITTER_EMAIL", &words.email);
+        let call = call.env("GIT_AUTHOR_DATE", &date).env("GIT_COMMITTER_DATE", &date);
+        let message = format!("{}\n", words.message.trim_end());
+        parse_oid(&self.git.run(call.stdin(message)).await?.line())
+    }
+
+    /// Names a commit `refs/loopwright/<round>/<name>`, so that it is found again and never pruned.
+    ///
+    /// # Errors
+    /// When the names make no ref, or the ref names another commit already (`Moved`).
+    pub async fn keep(&self, round: &str, name: &str, commit: &Oid) -> Result<String, GitError> {
+        let reference = format!("refs/loopwright/{round}/{name}");
+        if let Some(there) = self.resolve(&reference).await? {
+            let moved = || GitError::new("update-ref", &[reference.clone()], GitErrorKind::Moved, b"");
+            return if there == *commit { Ok(reference) } else { Err(moved()) };
+        }
+        let call = self.call("git.update-ref").args(["--", &reference, commit.as_str(), &commit.zero_like()]);
+        self.git.run(call).await.map(|_| reference)
+    }
+
+    /// A pack of what `to` reaches and `from` does not.
+    pub(crate) async fn pack_between(&self, from: &Oid, to: &Oid, max: usize) -> Result<Vec<u8>, GitError> {
+        let call = self.call("git.pack-objects").args(["-q", "--revs", "--stdout", "--delta-base-offset"]);
+        let answer = self.git.run(call.stdin(format!("{to}\n^{from}\n")).out_max(max)).await?;
+        Ok(answer.stdout)
+    }
+}
+
+/// Flags of every fetch: no tags, no files of its own, no follow-up work.
+pub(crate) const FETCH: [&str; 6] = [
+    "--quiet",
+    "--no-tags",
+    "--no-write-fetch-head",
+    "--no-auto-maintenance",
+    "--no-recurse-submodules",
+    "--update-shallow",
+];
+
+/// A local repository as a URL: with a plain path git would take its own short cut and hard-link objects.
+pub(crate) fn file_url(dir: &Path) -> std::ffi::OsString {
+    let mut url = std::ffi::OsString::from("file://");
+    url.push(dir);
+    url
+}
+
+/// Creates a bare repository without template, hence without hooks. Losing a race to another
+/// creator is as good as winning it.
+pub(crate) async fn init_bare(git: &Git, dir: &Path, format: ObjectFormat) -> Result<(), GitError> {
+    if dir.join("HEAD").is_file() {
+        return Ok(());
+    }
+    let failed =
+        |error: std::io::Error| GitError::new("init", &[], GitErrorKind::Failed(None), error.to_string().as_bytes());
+    let parent = dir.parent().unwrap_or(dir);
+    crate::workspace::private_dir(parent).map_err(failed)?;
+    let half =
+        parent.join(format!(".half-{}-{}", dir.file_name().unwrap_or_default().to_string_lossy(), std::process::id()));
+    let _ = std::fs::remove_dir_all(&half);
+    let init = Call::new("git.init").args(["--quiet", "--bare", "--template=", "--initial-branch=main"]);
+    git.run(init.arg(format!("--object-format={}", format.name())).arg("--").arg(&half)).await?;
+    match std::fs::rename(&half, dir) {
+        Err(_) if dir.join("HEAD").is_file() => std::fs::remove_dir_all(&half).map_err(failed),
+        other => other.map_err(failed),
+    }
+}
+
+/// Parses `<mode> SP <type> SP <oid> TAB <path>`.
+fn tree_entry(record: &[u8]) -> Option<TreeEntry> {
+    let tab = record.iter().position(|byte| *byte == b'\t')?;
+    let head = std::str::from_utf8(&record[..tab]).ok()?;
+    let mut words = head.split(' ');
+    let mode = u32::from_str_radix(words.next()?, 8).ok()?;
+    let oid = words.nth(1)?.parse().ok()?;
+    Some(TreeEntry { path: String::from_utf8_lossy(&record[tab + 1..]).into_owned(), mode, oid })
+}

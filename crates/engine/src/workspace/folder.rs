@@ -1,0 +1,99 @@
+//! Small file-system moves that all of the workspace code shares: private folders, our mark, folders
+//! under a temporary name, removal that agents cannot obstruct.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The file that marks a folder as ours; nothing without it is ever removed.
+const MARK: &str = "owned-by-loopwright";
+
+/// Creates a folder and its missing parents, readable by nobody else.
+pub(crate) fn private_dir(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Creates a new private folder that carries our mark.
+pub(super) fn marked_dir(path: &Path) -> io::Result<()> {
+    private_dir(path)?;
+    fs::write(path.join(MARK), b"Made and removed by loopwright.\n")
+}
+
+/// True when the folder carries our mark. A symlink never does.
+pub(super) fn is_ours(path: &Path) -> bool {
+    let real = |path: &Path, dir: bool| {
+        fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() == dir && !meta.is_symlink())
+    };
+    real(path, true) && real(&path.join(MARK), false)
+}
+
+/// A name that no other task or process of ours uses.
+pub(super) fn unique(prefix: &str) -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("{prefix}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Where a folder is built before it gets its name.
+pub(super) fn half_name(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(unique(&format!(".half-{name}")))
+}
+
+/// Removes a folder even when an agent took the permissions to do so away.
+pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            each_folder(path, &mut |dir| fs::set_permissions(dir, fs::Permissions::from_mode(0o700)))?;
+            fs::remove_dir_all(path)
+        }
+        other => other,
+    }
+}
+
+/// Visits a folder and all folders below it, parents first; symlinks are not followed.
+fn each_folder(path: &Path, visit: &mut impl FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
+    let mut waiting = vec![path.to_owned()];
+    while let Some(dir) = waiting.pop() {
+        visit(&dir)?;
+        for entry in fs::read_dir(&dir)? {
+            let entry = entry?;
+            if entry.file_type()?.is_dir() {
+                waiting.push(entry.path());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Takes every write permission below (and of) a folder away; symlinks are left alone.
+pub(super) fn make_read_only(path: &Path) -> io::Result<()> {
+    each_folder(path, &mut |dir| {
+        for entry in fs::read_dir(dir)? {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                let mode = entry.metadata()?.permissions().mode() & 0o555;
+                fs::set_permissions(entry.path(), fs::Permissions::from_mode(mode))?;
+            }
+        }
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o555))
+    })
+}
+
+/// Copies the plain files of a folder into another, existing one. Real copies, never links: the
+/// receiver may overwrite its own bytes only.
+pub(super) fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        fs::copy(entry.path(), to.join(entry.file_name()))?;
+    }
+    Ok(())
+}
+
+/// Copies a file and its modification time: git compares the time of an index with its entries'.
+pub(super) fn copy_with_time(from: &Path, to: &Path) -> io::Result<()> {
+    fs::copy(from, to)?;
+    fs::File::options().write(true).open(to)?.set_modified(fs::metadata(from)?.modified()?)
+}

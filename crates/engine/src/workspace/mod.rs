@@ -1,0 +1,172 @@
+//! Private workspaces: a round's own checkout at a pinned base, the seal that turns its files into an
+//! engine commit, pristine snapshots of sealed commits, and their removal.
+//!
+//! Layout under `<state>/workspaces/<repo-id>/` (all folders 0700):
+//!
+//! ```text
+//! engine.git            the engine's own repository
+//! bases/<commit>/       a base ready to be copied: pack, shallow boundary, index, tree
+//! rounds/<round>/       owned-by-loopwright, work/ (the maker's), home/ tmp/ outbox/, index, snapshots
+//! trash/                removed rounds on their way out
+//! ```
+//!
+//! **Invariant:** git never runs *in* a maker's repository. The engine reads the maker's files with its own
+//! repository and index; the `.git` in `work/` is the maker's to ruin. It does not decide about the
+//! candidate: refused paths are reported, the round acts on them.
+
+mod base;
+mod create;
+mod discard;
+mod folder;
+mod index;
+mod names;
+mod seal;
+mod snapshot;
+mod survey;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+
+use crate::git::{EngineRepo, Git, GitError, Oid, UserRepo};
+
+pub(crate) use folder::private_dir;
+pub use names::NameProblem;
+pub use seal::{Change, ChangeStatus, Refusal, RefusedPath, SealLimits, Sealed};
+pub use snapshot::SnapshotKind;
+
+/// All workspaces of one repository. Clones share one lock for the preparation of bases.
+#[derive(Debug, Clone)]
+pub struct Workspaces {
+    root: PathBuf,
+    repo: UserRepo,
+    engine: EngineRepo,
+    bases: Arc<Mutex<()>>,
+}
+
+/// A round's private checkout, complete and ready for a maker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Workspace {
+    /// The round it belongs to.
+    pub round: String,
+    /// The commit it started from.
+    pub base: Oid,
+    /// The round's folder, which holds everything below.
+    pub root: PathBuf,
+    /// The maker's checkout, with its own private `.git`.
+    pub dir: PathBuf,
+    /// An empty HOME for the round's roles.
+    pub home: PathBuf,
+    /// A TMPDIR for the round's roles.
+    pub tmp: PathBuf,
+    /// The folder in which roles stage their outputs.
+    pub outbox: PathBuf,
+}
+
+/// Why a workspace could not be made, sealed or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkspaceError {
+    /// Git said no.
+    #[error(transparent)]
+    Git(#[from] GitError),
+    /// The file system said no.
+    #[error("{what} `{}`", path.display())]
+    Io {
+        /// What was being done.
+        what: &'static str,
+        /// To which path.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// A round or loop name that makes no safe folder and branch name.
+    #[error("`{0}` makes no safe folder or branch name")]
+    BadName(String),
+    /// A folder stands where ours should be, and it does not carry our mark; it is left alone.
+    #[error("`{}` is not one of our folders", .0.display())]
+    Foreign(PathBuf),
+    /// An index file of ours cannot be read.
+    #[error("index file `{}` cannot be read: {why}", path.display())]
+    BadIndex {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// Files changed while they were sealed, so somebody is still writing.
+    #[error("the workspace moved while it was sealed: `{0}`")]
+    Moving(String),
+    /// A worker thread of ours ended early.
+    #[error("a file-system task ended early")]
+    TaskLost,
+}
+
+impl Workspaces {
+    /// Opens the workspaces of a repository under the state folder, creating what is missing.
+    ///
+    /// # Errors
+    /// When git or the file system fails.
+    pub async fn open(git: Git, state: &Path, repo: UserRepo) -> Result<Self, WorkspaceError> {
+        let root = state.join("workspaces").join(&repo.id);
+        for folder in ["bases", "rounds", "trash"] {
+            let path = root.join(folder);
+            private_dir(&path).map_err(io("create", &path))?;
+        }
+        let engine = EngineRepo::open(git, root.join("engine.git"), repo.format).await?;
+        Ok(Self { root, repo, engine, bases: Arc::default() })
+    }
+
+    /// The engine's repository, for reading sealed trees and naming commits.
+    pub fn engine(&self) -> &EngineRepo {
+        &self.engine
+    }
+
+    /// The user's repository these workspaces start from.
+    pub fn repo(&self) -> &UserRepo {
+        &self.repo
+    }
+
+    fn git(&self) -> &Git {
+        self.engine.git()
+    }
+
+    fn round_root(&self, round: &str) -> Result<PathBuf, WorkspaceError> {
+        names::check_plain(round)?;
+        Ok(self.root.join("rounds").join(round))
+    }
+}
+
+impl Workspace {
+    fn at(root: PathBuf, round: &str, base: Oid) -> Self {
+        let inside = |name: &str| root.join(name);
+        Self {
+            round: round.to_owned(),
+            base,
+            dir: inside("work"),
+            home: inside("home"),
+            tmp: inside("tmp"),
+            outbox: inside("outbox"),
+            root,
+        }
+    }
+
+    /// The index written at checkout: what every file looked like when the maker got it. It lies
+    /// outside the checkout.
+    fn index(&self) -> PathBuf {
+        self.root.join("index")
+    }
+}
+
+/// Wraps an I/O error with what was done to which path.
+fn io(what: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> WorkspaceError {
+    let path = path.to_owned();
+    move |source| WorkspaceError::Io { what, path, source }
+}
+
+/// Runs file-system work on a blocking thread.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, WorkspaceError> + Send + 'static,
+) -> Result<T, WorkspaceError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(WorkspaceError::TaskLost))
+}

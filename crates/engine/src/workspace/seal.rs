@@ -1,0 +1,448 @@
+//! The seal: a maker's files become a tree and a commit in the engine's repository. Only files count;
+//! whatever the maker did to its own `.git` has no effect, because it is never read.
+//!
+//! Tracked files are compared by their status with the index written at checkout; only touched ones are
+//! read, by git with the engine's repository and configuration, so the same attributes convert
+//! content on the way out and back. Objects are not synced one by one: after a power loss the round finds its
+//! sealed commit missing and ends interrupted, never with another tree.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+use std::fs;
+use std::io::Read as _;
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+
+use super::names::{self, NameProblem};
+use super::survey::{self, Found, Odd, PR_BODY, Survey};
+use super::{Workspace, WorkspaceError, Workspaces, blocking, index, io};
+use crate::git::{CommitWords, GitError, GitErrorKind, Oid, TREE_MAX};
+
+/// A pull request's text may not be longer than this; forges cut at 64 KiB.
+const PR_BODY_MAX: u64 = 256 << 10;
+
+/// Ceilings of one candidate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SealLimits {
+    /// Changed files.
+    pub files_max: usize,
+    /// Bytes in all changed files together.
+    pub bytes_max: u64,
+    /// Bytes in one changed file.
+    pub file_bytes_max: u64,
+}
+
+impl Default for SealLimits {
+    fn default() -> Self {
+        Self { files_max: 10_000, bytes_max: 256 << 20, file_bytes_max: 100 << 20 }
+    }
+}
+
+/// A candidate's files, frozen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sealed {
+    /// The tree in the engine's repository.
+    pub tree: Oid,
+    /// The engine's commit of that tree on the base; the base itself when nothing changed.
+    pub commit: Oid,
+    /// What differs from the base, by path.
+    pub changes: Vec<Change>,
+    /// What could not be sealed. Those paths are as in the base; a candidate with any must not ship.
+    pub refused: Vec<RefusedPath>,
+    /// The text of `PR_BODY.md` in the root, which is never part of the tree.
+    pub pr_body: Option<Vec<u8>>,
+}
+
+impl Sealed {
+    /// True when the tree is the base's.
+    pub fn is_unchanged(&self) -> bool {
+        self.changes.is_empty()
+    }
+}
+
+/// How a path changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeStatus {
+    /// New in the tree.
+    Added,
+    /// Other content or another executable bit.
+    Modified,
+    /// Gone from the tree.
+    Deleted,
+    /// File became symlink, or the other way round.
+    TypeChanged,
+}
+
+/// One changed path; a rename is a deletion and an addition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Path from the root.
+    pub path: String,
+    /// What happened to it.
+    pub status: ChangeStatus,
+    /// Git's mode in the base, 0 when it was not there.
+    pub mode_before: u32,
+    /// Git's mode in the sealed tree, 0 when it is gone.
+    pub mode_after: u32,
+    /// Lines added; 0 for binary content.
+    pub lines_added: u64,
+    /// Lines removed; 0 for binary content.
+    pub lines_removed: u64,
+    /// Git takes the content for binary.
+    pub binary: bool,
+    /// Bytes of the file in the workspace; 0 when it is gone.
+    pub size: u64,
+}
+
+/// A path that was not sealed, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedPath {
+    /// The path, made printable.
+    pub path: String,
+    /// The reason.
+    pub why: Refusal,
+}
+
+impl fmt::Display for RefusedPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.why)
+    }
+}
+
+/// Why a path is not sealed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// A pipe, socket or device.
+    #[error("not a file, symlink or folder")]
+    Special,
+    /// A symlink that leads, or could lead, out of the tree.
+    #[error("the symlink leads outside the tree")]
+    SymlinkOutside,
+    /// A repository inside the checkout.
+    #[error("a nested git repository")]
+    NestedRepository,
+    /// A submodule was filled, replaced or removed.
+    #[error("a submodule was changed")]
+    Submodule,
+    /// The permissions do not let us read it.
+    #[error("it cannot be read")]
+    Unreadable,
+    /// The name itself.
+    #[error(transparent)]
+    Name(#[from] NameProblem),
+    /// More changed files than allowed.
+    #[error("more than {0} changed files")]
+    TooManyFiles(usize),
+    /// More bytes than allowed in all changed files.
+    #[error("more than {0} bytes in changed files")]
+    TooManyBytes(u64),
+    /// More bytes than allowed in this file.
+    #[error("larger than {0} bytes")]
+    FileTooLarge(u64),
+}
+
+impl Workspaces {
+    /// Seals the files of a workspace as they are now. The maker must be dead.
+    ///
+    /// # Errors
+    /// `Moving` when files change meanwhile; else what git or the file system said. What policy
+    /// does not allow is no error but in [`Sealed::refused`].
+    pub async fn seal(
+        &self,
+        workspace: &Workspace,
+        words: &CommitWords,
+        limits: SealLimits,
+    ) -> Result<Sealed, WorkspaceError> {
+        let ready = self.ready_base(&workspace.base).await?;
+        let (entries, mut survey, pr_body) = self.look(workspace).await?;
+        if survey.has_untracked {
+            let new = self.look_at_new(workspace, &ready.index()).await?;
+            survey.changed.extend(new.changed);
+            survey.odd.extend(new.odd);
+        }
+        self.drop_ignored(workspace, &ready.index(), &mut survey).await?;
+        let plan = Plan::new(survey, &entries, limits);
+        if plan.is_empty() {
+            let (tree, commit) = (ready.tree()?, workspace.base.clone());
+            return Ok(Sealed { tree, commit, changes: Vec::new(), refused: plan.refused, pr_body });
+        }
+        let tree = self.write_tree(workspace, &ready.index(), &plan).await?;
+        let changes = self.changes(&workspace.base, &tree, &plan).await?;
+        if changes.is_empty() {
+            // Touched, but with the same content.
+            return Ok(Sealed { tree, commit: workspace.base.clone(), changes, refused: plan.refused, pr_body });
+        }
+        let commit = self.engine.commit(&tree, &workspace.base, words).await?;
+        let index = workspace.root.join(format!("index-{commit}"));
+        fs::rename(seal_index(workspace), &index).map_err(io("rename", &index))?;
+        Ok(Sealed { tree, commit, changes, refused: plan.refused, pr_body })
+    }
+
+    async fn look(
+        &self,
+        workspace: &Workspace,
+    ) -> Result<(Vec<index::Entry>, Survey, Option<Vec<u8>>), WorkspaceError> {
+        let (index, dir, oid_len) = (workspace.index(), workspace.dir.clone(), self.oid_len());
+        blocking(move || {
+            let entries = index::read(&index, oid_len)?;
+            let survey = survey::tracked(&dir, &entries)?;
+            let pr_body = if survey.has_pr_body { read_pr_body(&dir) } else { None };
+            Ok((entries, survey, pr_body))
+        })
+        .await
+    }
+
+    /// New files that no `.gitignore` of the checkout excludes.
+    async fn look_at_new(&self, workspace: &Workspace, base_index: &Path) -> Result<Survey, WorkspaceError> {
+        let call = self.engine.call("git.ls-files").index(base_index).work_tree(&workspace.dir).out_max(TREE_MAX);
+        let answer = self.git().run(call.inside(&workspace.dir).args(["-z", "--others", "--exclude-standard"])).await?;
+        let is_listed = |path: &&[u8]| !path.is_empty() && *path != PR_BODY;
+        let listed = answer.stdout.split(|byte| *byte == 0).filter(is_listed).map(<[u8]>::to_vec).collect::<Vec<_>>();
+        let dir = workspace.dir.clone();
+        blocking(move || survey::untracked(&dir, &listed)).await
+    }
+
+    /// Special files that a `.gitignore` excludes (a server's socket, say) are nobody's business.
+    async fn drop_ignored(
+        &self,
+        workspace: &Workspace,
+        base_index: &Path,
+        survey: &mut Survey,
+    ) -> Result<(), WorkspaceError> {
+        let special: Vec<&[u8]> =
+            survey.odd.iter().filter(|(_, odd)| *odd == Odd::Special).map(|(path, _)| path.as_slice()).collect();
+        if special.is_empty() {
+            return Ok(());
+        }
+        let call =
+            self.engine.call("git.check-ignore").index(base_index).work_tree(&workspace.dir).inside(&workspace.dir);
+        let answer = self.git().ask(&call.args(["-z", "--stdin"]).stdin(special.join(&0)).out_max(TREE_MAX)).await?;
+        let ignored: HashSet<&[u8]> = answer.stdout.split(|byte| *byte == 0).collect();
+        survey.odd.retain(|(path, odd)| *odd != Odd::Special || !ignored.contains(path.as_slice()));
+        Ok(())
+    }
+
+    /// Deletions go first, so that a file may take the place of a folder and the other way round.
+    async fn write_tree(&self, workspace: &Workspace, base_index: &Path, plan: &Plan) -> Result<Oid, WorkspaceError> {
+        let index = seal_index(workspace);
+        // The base's index knows no file stats, so git reads every file it is told of.
+        fs::copy(base_index, &index).map_err(io("copy", &index))?;
+        let update = || {
+            let call = self.engine.call("git.update-index").index(&index).work_tree(&workspace.dir);
+            call.inside(&workspace.dir)
+        };
+        if !plan.deleted.is_empty() {
+            let paths = plan.deleted.join(&0);
+            self.git().run(update().args(["--force-remove", "-z", "--stdin"]).stdin(paths)).await?;
+        }
+        if !plan.files.is_empty() {
+            let paths = plan.files.iter().map(|file| file.path.as_slice()).collect::<Vec<_>>().join(&0);
+            let add = update().args(["--add", "-z", "--stdin"]).stdin(paths);
+            self.git().run(add).await.map_err(|error| moving_or(error, &workspace.dir))?;
+        }
+        let answer = self.git().run(self.engine.call("git.write-tree").index(&index)).await?;
+        Ok(crate::git::parse_oid(&answer.line())?)
+    }
+
+    async fn changes(&self, base: &Oid, tree: &Oid, plan: &Plan) -> Result<Vec<Change>, WorkspaceError> {
+        let call =
+            self.engine.call("git.diff-tree").args(["-r", "-z", "--raw", "--numstat", "--no-renames", "--no-abbrev"]);
+        let call = call.args(["--no-ext-diff", "--no-textconv", base.as_str(), tree.as_str()]).out_max(TREE_MAX);
+        let answer = self.git().run(call).await?;
+        let mut changes = parse_diff(&answer.stdout);
+        let found: HashMap<&[u8], &Found> = plan.files.iter().map(|file| (file.path.as_slice(), file)).collect();
+        for change in &mut changes {
+            let file = found.get(change.path.as_bytes());
+            change.size = file.map_or(0, |file| file.size);
+            // What git sealed must be what was looked at; else somebody still writes here.
+            if file.is_some_and(|file| file.mode != change.mode_after) {
+                return Err(WorkspaceError::Moving(change.path.clone()));
+            }
+        }
+        Ok(changes)
+    }
+}
+
+fn seal_index(workspace: &Workspace) -> std::path::PathBuf {
+    workspace.root.join("index.seal")
+}
+
+/// Every path was there a moment ago; when git cannot find one now, it was taken away.
+fn moving_or(error: GitError, dir: &Path) -> WorkspaceError {
+    let gone = error.stderr.contains("does not exist") || error.stderr.contains("No such file");
+    if gone && matches!(error.kind, GitErrorKind::Failed(_)) {
+        return WorkspaceError::Moving(dir.display().to_string());
+    }
+    error.into()
+}
+
+/// What will be written, after policy.
+struct Plan {
+    files: Vec<Found>,
+    deleted: Vec<Vec<u8>>,
+    refused: Vec<RefusedPath>,
+}
+
+impl Plan {
+    fn new(survey: Survey, entries: &[index::Entry], limits: SealLimits) -> Self {
+        let mut plan = Self { files: Vec::new(), deleted: survey.deleted, refused: Vec::new() };
+        for (path, odd) in survey.odd {
+            plan.refuse(&path, odd.into());
+        }
+        let collisions = collisions(&survey.changed, entries, &plan.deleted);
+        for file in survey.changed {
+            match judge(&file, &collisions, limits) {
+                Ok(()) => plan.files.push(file),
+                Err(why) => plan.refuse(&file.path, why),
+            }
+        }
+        plan.limit(limits);
+        plan
+    }
+
+    fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.deleted.is_empty()
+    }
+
+    fn refuse(&mut self, path: &[u8], why: Refusal) {
+        self.refused.push(RefusedPath { path: printable(path), why });
+    }
+
+    /// Over a ceiling of the whole candidate nothing is written at all: half of a change is no change.
+    fn limit(&mut self, limits: SealLimits) {
+        let bytes: u64 = self.files.iter().map(|file| file.size).sum();
+        let why = if self.files.len() + self.deleted.len() > limits.files_max {
+            Refusal::TooManyFiles(limits.files_max)
+        } else if bytes > limits.bytes_max {
+            Refusal::TooManyBytes(limits.bytes_max)
+        } else {
+            return;
+        };
+        self.refuse(b".", why);
+        self.files.clear();
+        self.deleted.clear();
+    }
+}
+
+/// A name counts only where the maker chose it; symlinks and sizes count always.
+fn judge(file: &Found, collisions: &HashSet<Vec<u8>>, limits: SealLimits) -> Result<(), Refusal> {
+    let text = match names::check_path(&file.path) {
+        Ok(text) => text,
+        Err(problem) if file.is_new || problem == NameProblem::NotUtf8 => return Err(problem.into()),
+        Err(_) => std::str::from_utf8(&file.path).map_err(|_| NameProblem::NotUtf8)?,
+    };
+    if collisions.contains(&file.path) {
+        return Err(NameProblem::CaseCollision.into());
+    }
+    if file.size > limits.file_bytes_max {
+        return Err(Refusal::FileTooLarge(limits.file_bytes_max));
+    }
+    match &file.target {
+        None => Ok(()),
+        Some(target) => match std::str::from_utf8(target) {
+            Ok(target) if names::target_is_inside(text, target) => Ok(()),
+            _ => Err(Refusal::SymlinkOutside),
+        },
+    }
+}
+
+/// New paths that equal another path of the coming tree, or one of its folders, but for case.
+fn collisions(changed: &[Found], entries: &[index::Entry], deleted: &[Vec<u8>]) -> HashSet<Vec<u8>> {
+    if !changed.iter().any(|file| file.is_new) {
+        return HashSet::new();
+    }
+    let deleted: HashSet<&[u8]> = deleted.iter().map(Vec::as_slice).collect();
+    let kept = entries.iter().map(|entry| entry.path.as_slice()).filter(|path| !deleted.contains(path));
+    let new = || changed.iter().filter(|file| file.is_new).map(|file| file.path.as_slice());
+    let mut spellings: HashMap<String, HashSet<&[u8]>> = HashMap::new();
+    for path in kept.chain(new()) {
+        for part in with_folders(path) {
+            spellings.entry(names::folded(&String::from_utf8_lossy(part))).or_default().insert(part);
+        }
+    }
+    let collides = |path: &&[u8]| {
+        with_folders(path)
+            .any(|part| spellings.get(&names::folded(&String::from_utf8_lossy(part))).is_some_and(|set| set.len() > 1))
+    };
+    new().filter(collides).map(<[u8]>::to_vec).collect()
+}
+
+/// A path and every folder above it.
+fn with_folders(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let folders = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| &path[..at]);
+    folders.chain(std::iter::once(path))
+}
+
+impl From<Odd> for Refusal {
+    fn from(odd: Odd) -> Self {
+        match odd {
+            Odd::Special => Self::Special,
+            Odd::NestedRepository => Self::NestedRepository,
+            Odd::Submodule => Self::Submodule,
+            Odd::Unreadable => Self::Unreadable,
+        }
+    }
+}
+
+fn printable(path: &[u8]) -> String {
+    String::from_utf8_lossy(path).chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(512).collect()
+}
+
+/// Reads the pull request's text; a symlink, a pipe or an oversized file is none.
+fn read_pr_body(dir: &Path) -> Option<Vec<u8>> {
+    let path = dir.join("PR_BODY.md");
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = fs::File::from(rustix::fs::open(&path, flags, Mode::empty()).ok()?);
+    let meta = file.metadata().ok()?;
+    if !meta.is_file() || meta.len() > PR_BODY_MAX {
+        return None;
+    }
+    let mut text = Vec::new();
+    file.take(PR_BODY_MAX).read_to_end(&mut text).ok()?;
+    Some(text)
+}
+
+/// Parses `diff-tree -z --raw --numstat`: first all raw records, then all line counts.
+fn parse_diff(bytes: &[u8]) -> Vec<Change> {
+    let mut fields = bytes.split(|byte| *byte == 0);
+    let mut changes: Vec<Change> = Vec::new();
+    let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
+    while let Some(field) = fields.next() {
+        if field.first() == Some(&b':') {
+            if let Some((path, change)) = fields.next().and_then(|path| Some((path, raw_change(field, path)?))) {
+                places.insert(path.to_vec(), changes.len());
+                changes.push(change);
+            }
+        } else {
+            count_lines(field, &places, &mut changes);
+        }
+    }
+    changes
+}
+
+fn raw_change(record: &[u8], path: &[u8]) -> Option<Change> {
+    let text = std::str::from_utf8(record.get(1..)?).ok()?;
+    let mut words = text.split(' ');
+    let mode_before = u32::from_str_radix(words.next()?, 8).ok()?;
+    let mode_after = u32::from_str_radix(words.next()?, 8).ok()?;
+    let status = match words.nth(2)? {
+        "A" => ChangeStatus::Added,
+        "D" => ChangeStatus::Deleted,
+        "T" => ChangeStatus::TypeChanged,
+        _ => ChangeStatus::Modified,
+    };
+    let path = String::from_utf8_lossy(path).into_owned();
+    Some(Change { path, status, mode_before, mode_after, lines_added: 0, lines_removed: 0, binary: false, size: 0 })
+}
+
+/// `<added> TAB <removed> TAB <path>`; two dashes mean binary.
+fn count_lines(record: &[u8], places: &HashMap<Vec<u8>, usize>, changes: &mut [Change]) {
+    let mut parts = record.splitn(3, |byte| *byte == b'\t');
+    let (Some(added), Some(removed), Some(path)) = (parts.next(), parts.next(), parts.next()) else { return };
+    let Some(change) = places.get(path).and_then(|at| changes.get_mut(*at)) else { return };
+    let number = |text: &[u8]| std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
+    change.binary = added == b"-";
+    change.lines_added = number(added).unwrap_or(0);
+    change.lines_removed = number(removed).unwrap_or(0);
+}

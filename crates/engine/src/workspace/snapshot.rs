@@ -1,0 +1,151 @@
+//! Pristine checkouts of sealed commits: for gates a private repository in which git works, for
+//! readers plain files that nobody can write. Every file is read by object name, never from the maker's folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::create::Skeleton;
+use super::folder::{copy_with_time, half_name, make_read_only, private_dir, remove_tree, unique};
+use super::{Workspace, WorkspaceError, Workspaces, blocking, index, io, names};
+use crate::git::Oid;
+
+/// What a snapshot is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SnapshotKind {
+    /// For gates: writable files and a private `.git` at the commit, because test suites call git.
+    WithGit,
+    /// For the checker: plain files without `.git` and without any write permission.
+    ReadOnly,
+}
+
+impl Workspaces {
+    /// Checks a commit out into a new folder `name` of the round's workspace folder. The commit is the
+    /// workspace's base or was sealed from it. A folder of that name from before is removed.
+    ///
+    /// # Errors
+    /// When the name is unsafe, the commit unknown, or the file system fails.
+    pub async fn snapshot(
+        &self,
+        workspace: &Workspace,
+        name: &str,
+        commit: &Oid,
+        kind: SnapshotKind,
+    ) -> Result<PathBuf, WorkspaceError> {
+        names::check_plain(name)?;
+        let folder = workspace.root.join("snapshots");
+        private_dir(&folder).map_err(io("create", &folder))?;
+        let dest = folder.join(name);
+        let half = half_name(&dest);
+        private_dir(&half).map_err(io("create", &half))?;
+        let index = workspace.root.join(unique("index.snapshot"));
+        let source = self.index_of(workspace, commit).await?;
+        fs::copy(&source, &index).map_err(io("copy", &source))?;
+        self.checkout(&index, &half).await?;
+        match kind {
+            SnapshotKind::WithGit => self.add_git(workspace, commit, &half, &index).await?,
+            SnapshotKind::ReadOnly => {
+                let half = half.clone();
+                blocking(move || make_read_only(&half).map_err(io("protect", &half))).await?;
+            }
+        }
+        fs::remove_file(&index).map_err(io("remove", &index))?;
+        put_in_place(half, dest).await
+    }
+
+    /// Puts the files `paths` of `commit` back into a snapshot, byte for byte as that commit's own
+    /// checkout has them, whatever stands in their place. Paths the commit does not have are left
+    /// alone; those restored are returned.
+    ///
+    /// # Errors
+    /// When git or the file system fails.
+    pub async fn restore_paths(
+        &self,
+        workspace: &Workspace,
+        dest: &Path,
+        commit: &Oid,
+        paths: &[String],
+    ) -> Result<Vec<String>, WorkspaceError> {
+        let index = self.index_of(workspace, commit).await?;
+        let entries = index::read(&index, self.oid_len())?;
+        let has = |path: &&String| entries.binary_search_by(|entry| entry.path.as_slice().cmp(path.as_bytes())).is_ok();
+        let known: Vec<String> = paths.iter().filter(has).cloned().collect();
+        if known.is_empty() {
+            return Ok(known);
+        }
+        // Checked out aside: in place, the candidate's own .gitattributes would convert the content.
+        let aside = workspace.root.join(unique("restore"));
+        private_dir(&aside).map_err(io("create", &aside))?;
+        let call = self.engine.call("git.checkout-index").index(&index).work_tree(&aside).inside(&aside);
+        self.git().run(call.args(["--quiet", "-z", "--stdin"]).stdin(known.join("\0"))).await?;
+        let (dest, moved) = (dest.to_owned(), known.clone());
+        blocking(move || {
+            moved.iter().try_for_each(|path| replace(&aside, &dest, path).map_err(io("restore", &dest.join(path))))?;
+            remove_tree(&aside).map_err(io("remove", &aside))
+        })
+        .await?;
+        Ok(known)
+    }
+
+    /// The index of a commit: the base's, the one its seal left, or a new one.
+    async fn index_of(&self, workspace: &Workspace, commit: &Oid) -> Result<PathBuf, WorkspaceError> {
+        if *commit == workspace.base {
+            return Ok(self.ready_base(commit).await?.index());
+        }
+        let path = workspace.root.join(format!("index-{commit}"));
+        if !path.is_file() {
+            let half = workspace.root.join(unique("index.half"));
+            self.read_tree(commit, &half).await?;
+            fs::rename(&half, &path).map_err(io("rename", &half))?;
+        }
+        Ok(path)
+    }
+
+    async fn add_git(
+        &self,
+        workspace: &Workspace,
+        commit: &Oid,
+        dir: &Path,
+        index: &Path,
+    ) -> Result<(), WorkspaceError> {
+        let ready = self.ready_base(&workspace.base).await?;
+        let skeleton = Skeleton::new(self, dir, "candidate", commit, &ready);
+        skeleton.write().map_err(io("create", &skeleton.git_dir))?;
+        if *commit != workspace.base {
+            let call = self.engine.call("git.pack-objects").args(["-q", "--revs", "--delta-base-offset"]);
+            let call = call.arg(skeleton.git_dir.join("objects/pack/pack"));
+            self.git().run(call.stdin(format!("{commit}\n^{}\n", workspace.base))).await?;
+        }
+        copy_with_time(index, &skeleton.git_dir.join("index")).map_err(io("copy", index))
+    }
+}
+
+async fn put_in_place(half: PathBuf, dest: PathBuf) -> Result<PathBuf, WorkspaceError> {
+    blocking(move || {
+        remove_tree(&dest).map_err(io("remove", &dest))?;
+        fs::rename(&half, &dest).map_err(io("rename", &half))?;
+        Ok(dest)
+    })
+    .await
+}
+
+/// Moves one file over, with real folders above it: a symlink or file in the way is removed, never
+/// written through.
+fn replace(from: &Path, dest: &Path, path: &str) -> std::io::Result<()> {
+    let mut place = dest.to_owned();
+    let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
+    for part in folders.split('/').filter(|part| !part.is_empty()) {
+        place.push(part);
+        match fs::symlink_metadata(&place) {
+            Ok(meta) if meta.is_dir() => {}
+            Ok(_) => fs::remove_file(&place).and_then(|()| fs::create_dir(&place))?,
+            Err(_) => fs::create_dir(&place)?,
+        }
+    }
+    place.push(name);
+    match fs::symlink_metadata(&place) {
+        Ok(meta) if meta.is_dir() => fs::remove_dir_all(&place)?,
+        Ok(_) => fs::remove_file(&place)?,
+        Err(_) => {}
+    }
+    fs::rename(from.join(path), &place)
+}
