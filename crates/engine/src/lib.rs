@@ -1,9 +1,8 @@
 //! Loopwright as a library: run AI coding agents in loops you can trust.
 
 pub mod clock;
+pub mod git;
 pub mod proc;
 pub mod seam;
 pub mod store;
-pub mod git;
-pub mod seam;
 pub mod workspace;
