@@ -1,2 +1,5 @@
 //! The `loopwright` command.
-fn main() {}
+
+fn main() {
+    loopwright::agents::main_if_asked();
+}

@@ -1,0 +1,58 @@
+//! The environment of a role: the base of every child, and what the contract with agents adds. Inherits nothing.
+
+use super::Invocation;
+use crate::proc::{self, Limits, Spawn};
+use loopwright_core::spec::Role;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// The file a checker writes its verdict to.
+pub(super) const VERDICT: &str = "LOOPWRIGHT_VERDICT";
+/// The secret of a check.
+pub(super) const NONCE: &str = "LOOPWRIGHT_NONCE";
+/// The sealed tree.
+pub(super) const TREE: &str = "LOOPWRIGHT_TREE";
+/// The candidate.
+pub(super) const CANDIDATE: &str = "LOOPWRIGHT_CANDIDATE";
+/// The folder for staged items.
+pub(super) const OUTBOX: &str = "LOOPWRIGHT_OUTBOX";
+/// The folder with the sealed items, for a checker.
+pub(super) const ITEMS: &str = "LOOPWRIGHT_ITEMS";
+
+/// A program of this invocation: its place, environment, limits and mark. Arguments and input are the adapter's.
+pub(super) fn spawn(invocation: &Invocation, program: PathBuf) -> Spawn {
+    let mut spawn = Spawn::new(program, &invocation.workspace, invocation.cookie.clone());
+    spawn.env = environment(invocation);
+    spawn.limits = Limits {
+        wall: invocation.limits.wall,
+        idle: invocation.limits.idle,
+        output_max: invocation.limits.output_max,
+        ..Limits::default()
+    };
+    spawn
+}
+
+/// The whole environment. A verdict's variables are given to a checker and to nobody else, whatever the invocation holds.
+fn environment(invocation: &Invocation) -> BTreeMap<OsString, OsString> {
+    let mut env = proc::base_env(&invocation.home, &invocation.tmp, &invocation.extra_path);
+    let mut set = |name: &str, value: OsString| drop(env.insert(name.into(), value));
+    set("LOOPWRIGHT_ROLE", invocation.role.word().into());
+    set("LOOPWRIGHT_LOOP", invocation.loop_name.clone().into());
+    set("LOOPWRIGHT_ROUND", invocation.round.clone().into());
+    set("LOOPWRIGHT_ATTEMPT", invocation.attempt.to_string().into());
+    set(OUTBOX, invocation.outbox.clone().into());
+    set("LOOP_OUTBOX", invocation.outbox.clone().into());
+    set("LOOPWRIGHT_STATE", invocation.state_file.clone().into());
+    set("LOOP_STATE_SUMMARY", invocation.state_file.clone().into());
+    if let (Role::Checker, Some(sink)) = (invocation.role, &invocation.verdict) {
+        set(VERDICT, sink.path.clone().into());
+        set(NONCE, sink.nonce.clone().into());
+        set(TREE, sink.tree.clone().into());
+        set(CANDIDATE, sink.candidate.clone().into());
+        if let Some(items) = &invocation.items {
+            set(ITEMS, items.clone().into());
+        }
+    }
+    env
+}

@@ -1,0 +1,182 @@
+//! The programs that play roles, behind one interface: an invocation in, live events and an outcome out.
+//!
+//! An adapter starts exactly one process tree through [`Proc`], reads what it says, and returns when the tree is gone.
+//! It decides nothing: whether an outcome is good is the round's to say, and nothing an agent prints is a verdict.
+
+mod command;
+mod env;
+mod error;
+mod listen;
+pub mod scripted;
+
+pub use command::Command;
+pub use error::AgentError;
+pub use scripted::{Scripted, main_if_asked};
+
+use crate::proc::{Cancel, Captured, Cookie, How, Proc, Started, Stream};
+use loopwright_core::BoxFuture;
+use loopwright_core::budget::{BudgetLimit, Tokens, Usage};
+use loopwright_core::spec::Role;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Everything one start of an agent is given.
+#[derive(Debug, Clone)]
+pub struct Invocation {
+    /// The role it plays.
+    pub role: Role,
+    /// The loop.
+    pub loop_name: String,
+    /// The round.
+    pub round: String,
+    /// The attempt inside the round, from 1.
+    pub attempt: u32,
+    /// The brief.
+    pub prompt: String,
+    /// The role's view of the workspace: where it starts.
+    pub workspace: PathBuf,
+    /// Where it may stage items, and say that it cannot.
+    pub outbox: PathBuf,
+    /// JSON of what was recalled, for reading.
+    pub state_file: PathBuf,
+    /// The staged items as they were sealed, for a checker to read.
+    pub items: Option<PathBuf>,
+    /// The HOME of this start.
+    pub home: PathBuf,
+    /// Its folder for temporary files.
+    pub tmp: PathBuf,
+    /// Where a checker puts its verdict, and what binds it.
+    pub verdict: Option<VerdictSink>,
+    /// The model, where the agent has a choice.
+    pub model: Option<String>,
+    /// Tools the role may use.
+    pub tools: Vec<String>,
+    /// When it is stopped.
+    pub limits: AgentLimits,
+    /// The mark of its process tree.
+    pub cookie: Cookie,
+    /// Folders with further programs.
+    pub extra_path: Vec<PathBuf>,
+}
+
+/// A checker's one way to be heard.
+#[derive(Debug, Clone)]
+pub struct VerdictSink {
+    /// The file it writes; made for this checker alone.
+    pub path: PathBuf,
+    /// The secret of this check.
+    pub nonce: String,
+    /// The sealed tree.
+    pub tree: String,
+    /// The candidate.
+    pub candidate: String,
+}
+
+/// The bounds of one start.
+#[derive(Debug, Clone)]
+pub struct AgentLimits {
+    /// Wall time.
+    pub wall: Option<Duration>,
+    /// Time without a byte of output.
+    pub idle: Option<Duration>,
+    /// Turns, where the agent tells them.
+    pub turns: Option<u32>,
+    /// Tokens: the tree is ended when a usage report passes this.
+    pub tokens: Option<u64>,
+    /// Bytes of output after which the tree is ended.
+    pub output_max: u64,
+}
+
+/// How a start went, once its whole tree is gone.
+#[derive(Debug, Clone)]
+pub struct AgentOutcome {
+    /// How it ended.
+    pub how: How,
+    /// The exit code, if it exited.
+    pub exit: Option<i32>,
+    /// What it used.
+    pub usage: Usage,
+    /// The last text it wrote, bounded: an L1 maker's report when it stages none.
+    pub text: String,
+    /// How many turns it told of.
+    pub turns: u32,
+    /// The kept standard output.
+    pub stdout: Captured,
+    /// The kept standard error.
+    pub stderr: Captured,
+    /// Somebody still held its pipes when it had ended.
+    pub leaky: bool,
+    /// It lived on through SIGTERM and had to be killed.
+    pub term_ignored: bool,
+    /// The ceiling it met. A flood of output is no ceiling of the budget: see [`How::Flood`] in `how`.
+    pub limit: Option<BudgetLimit>,
+}
+
+/// Something an agent did, as it happens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AgentEvent<'a> {
+    /// A line, or a piece of one that is too long, byte for byte and without its newline.
+    Text {
+        /// The stream it came from.
+        stream: Stream,
+        /// The bytes.
+        bytes: &'a [u8],
+    },
+    /// The tokens it says it used so far.
+    Usage(Tokens),
+    /// A report of usage that cannot be believed.
+    UsageUnknown,
+    /// It met a ceiling and is being ended.
+    Limit(BudgetLimit),
+    /// It and its tree are gone.
+    Finished {
+        /// How it ended.
+        how: How,
+    },
+}
+
+/// Takes the live events, for transcripts and screens.
+pub trait AgentLog: Send {
+    /// Sees the next event.
+    fn line(&mut self, event: AgentEvent<'_>);
+}
+
+/// Sees nothing.
+impl AgentLog for () {
+    fn line(&mut self, _: AgentEvent<'_>) {}
+}
+
+/// What an agent can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Capabilities {
+    /// It says what it used.
+    pub usage: bool,
+    /// Its output follows a schema.
+    pub structured_output: bool,
+    /// It can be limited to a list of tools.
+    pub tool_allowlist: bool,
+    /// It starts fresh each time.
+    pub session_isolation: bool,
+    /// It can be sent through a proxy.
+    pub proxy: bool,
+}
+
+/// A program that can play a role.
+pub trait Agent: Send + Sync {
+    /// Its name in loop files and reports.
+    fn name(&self) -> &str;
+
+    /// What it can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Plays the role once and returns when the whole process tree is gone. `started` is called once, before any
+    /// event.
+    fn invoke<'a>(
+        &'a self,
+        invocation: &'a Invocation,
+        proc: &'a Proc,
+        log: &'a mut dyn AgentLog,
+        cancel: &'a Cancel,
+        started: &'a mut (dyn FnMut(&Started) + Send),
+    ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>>;
+}

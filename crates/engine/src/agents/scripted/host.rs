@@ -1,0 +1,39 @@
+//! The door through which this program becomes a process that performs a script. Everything behind it runs in a child.
+
+use super::perform;
+use super::wire::Payload;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The first argument that asks for it.
+pub(super) const ARGUMENT: &str = "__scripted";
+
+/// This very program, also when its file was replaced meanwhile.
+pub(super) const PROGRAM: &str = "/proc/self/exe";
+
+static ABLE: AtomicBool = AtomicBool::new(false);
+
+/// Whether this program went through [`main_if_asked`].
+pub(super) fn is_able() -> bool {
+    ABLE.load(Ordering::Relaxed)
+}
+
+/// Call this first in `main()` of a program that uses [`super::Scripted`].
+///
+/// When the program was started to perform a script, it does that and exits; otherwise this notes that it could, and returns.
+pub fn main_if_asked() {
+    if std::env::args_os().nth(1).is_some_and(|first| first == ARGUMENT) {
+        std::process::exit(host());
+    }
+    ABLE.store(true, Ordering::Relaxed);
+}
+
+fn host() -> i32 {
+    let payload: Payload = match serde_json::from_reader(std::io::stdin().lock()) {
+        Ok(payload) => payload,
+        Err(error) => {
+            perform::complain(&format!("no task on standard input: {error}"));
+            return 2;
+        }
+    };
+    perform::task(payload)
+}

@@ -1,0 +1,140 @@
+//! The scripted agent: deterministic, needs no model. Demos, simulations, dry runs and the tests of every fault use it.
+//!
+//! A script is a text of blocks. `@ role` or `@ role attempt=N` begins a block that is used whenever it matches, the
+//! one with the attempt first; a block without a header ends at an empty line (or is begun by a bare `@`) and is used
+//! once, in order. A step is a verb with words separated by spaces or in `"double quotes"` (`\n \t \" \\`). Text is the
+//! rest of the line, quoted text, or `<<END` and the lines down to `END`; bare text gets a newline at its end. A step
+//! that fails ends the agent with exit 1, unless it is written `try VERB …`. `# …` is a comment.
+//!
+//! | verb | does |
+//! |---|---|
+//! | `say TEXT` | prints a line; one turn |
+//! | `flood N`, `flood N line`, `flood N lines` | prints N bytes in lines, in one endless line, or N tiny lines |
+//! | `bytes HEX` | prints these bytes |
+//! | `write PATH TEXT`, `append PATH TEXT`, `delete PATH` | makes folders as needed; deletes files and folders |
+//! | `replace PATH "old" "new"` | every occurrence; fails when there is none |
+//! | `symlink PATH TARGET`, `hardlink PATH TARGET`, `fifo PATH` | |
+//! | `commit MSG`, `git ARGS…`, `run ARGV…` | a status other than 0 is printed and ends nothing |
+//! | `stage NAME TEXT`, `cannot TEXT` | into the outbox folder |
+//! | `verdict WORD dim=score@place… "summary"` | place: `path:line`, `gate:name`, `item:name:line`; the rest is filled in |
+//! | `verdict raw JSON` | exactly that |
+//! | `usage input=N output=N cache_read=N cache_write=N` | tokens used so far, in all; `none`, `nan`, `negative`, `overflow` make it unknown |
+//! | `exit N`, `die SIGNAL`, `hang`, `stop-self`, `ignore-term` | |
+//! | `sleep-until FILE` | waits until the file is there, ten minutes at most |
+//! | `setsid-child ARGV…`, `leak-pipe`, `write-later MS PATH TEXT` | children in sessions of their own that stay behind |
+//! | `fork-bomb` | 62 processes that stay |
+//! | `eat-memory [SIZE]`, `fill-disk [SIZE]` | 256M and 64M by default |
+//! | `read PATH`, `env`, `connect HOST:PORT`, `resolve NAME` | prints what came of it |
+//! | `kill-parent [SIGNAL]`, `ptrace PID` | tries it and prints what came of it (`ptrace parent` too) |
+//!
+//! The steps run in a process of their own, so that the tree can be killed like any agent's: this program, executed
+//! again. [`main_if_asked`] is the door to that; a program that never called it is never executed again.
+
+mod choose;
+mod host;
+mod parse;
+mod perform;
+mod verb;
+mod verbs;
+mod wire;
+mod words;
+
+pub use host::main_if_asked;
+
+use super::command::run;
+use super::listen::Notes;
+use super::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation, env};
+use crate::proc::{Cancel, Cookie, Proc, Spawn, Started, Stdin};
+use choose::Chooser;
+use loopwright_core::BoxFuture;
+use parse::Script;
+use std::io::Read;
+use std::path::Path;
+use wire::{Payload, Task};
+
+/// An agent that follows a script.
+#[derive(Debug)]
+pub struct Scripted {
+    chooser: Chooser,
+}
+
+impl Scripted {
+    /// Reads a script file. Refuses when this program cannot host scripts, see [`main_if_asked`].
+    pub fn read(path: &Path) -> Result<Self, AgentError> {
+        let failed = |error| AgentError::failed(format!("read script `{}`: {error}", path.display()), SCRIPT_HINT);
+        let mut bytes = Vec::new();
+        let file = std::fs::File::open(path).map_err(failed)?;
+        file.take(parse::SCRIPT_MAX as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+        let text = String::from_utf8(bytes).map_err(|error| failed(std::io::Error::other(error)))?;
+        Self::from_text(&text)
+    }
+
+    /// Takes a script's text. Refuses when this program cannot host scripts, see [`main_if_asked`].
+    pub fn from_text(text: &str) -> Result<Self, AgentError> {
+        let script = Script::parse(text)?;
+        if !host::is_able() {
+            let hint = "call `loopwright::agents::main_if_asked()` first thing in `main()`: scripts run in a child \
+                process, which is this program executed again";
+            return Err(AgentError::failed("this program cannot host the scripted agent", hint));
+        }
+        Ok(Self { chooser: Chooser::new(script) })
+    }
+
+    /// Whether a text is a script, without the means to run it.
+    pub fn check(text: &str) -> Result<(), AgentError> {
+        Script::parse(text).map(drop)
+    }
+
+    fn prepare(&self, invocation: &Invocation) -> Result<(Spawn, String), AgentError> {
+        let steps = self.chooser.choose(invocation.role, invocation.attempt).ok_or_else(|| {
+            let who = format!("{}, attempt {}", invocation.role.word(), invocation.attempt);
+            AgentError::failed(format!("script exhausted: no block is left for the {who}"), EXHAUSTED_HINT)
+        })?;
+        // The cookie's randomness, under a byte that ordinary text does not hold.
+        let marker = format!("\u{1e}{}\u{1e}", Cookie::new("note").as_str());
+        let payload = Payload { marker: marker.clone(), task: Task::Steps(steps) };
+        let mut spawn = env::spawn(invocation, host::PROGRAM.into());
+        spawn.args = vec![host::ARGUMENT.into()];
+        spawn.stdin = Stdin::Bytes(payload.to_bytes());
+        Ok((spawn, marker))
+    }
+
+    async fn run(
+        &self,
+        invocation: &Invocation,
+        proc: &Proc,
+        log: &mut dyn AgentLog,
+        cancel: &Cancel,
+        started: &mut (dyn FnMut(&Started) + Send),
+    ) -> Result<AgentOutcome, AgentError> {
+        let (spawn, marker) = self.prepare(invocation)?;
+        let notes = Notes::After { marker: marker.clone().into_bytes(), read: wire::read_note };
+        let mut outcome = run(spawn, invocation, proc, log, cancel, started, notes).await?;
+        wire::strip_notes(&mut outcome.stdout, marker.as_bytes());
+        Ok(outcome)
+    }
+}
+
+const SCRIPT_HINT: &str = "`script:` is relative to `.loopwright/`";
+const EXHAUSTED_HINT: &str = "add a block `@ role` (used for every attempt) to the script";
+
+impl Agent for Scripted {
+    fn name(&self) -> &str {
+        "scripted"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { usage: true, structured_output: true, session_isolation: true, ..Capabilities::default() }
+    }
+
+    fn invoke<'a>(
+        &'a self,
+        invocation: &'a Invocation,
+        proc: &'a Proc,
+        log: &'a mut dyn AgentLog,
+        cancel: &'a Cancel,
+        started: &'a mut (dyn FnMut(&Started) + Send),
+    ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>> {
+        Box::pin(self.run(invocation, proc, log, cancel, started))
+    }
+}

@@ -1,0 +1,55 @@
+//! Writing a verdict as an honest checker would: bound to what the environment names, with quotes from the files.
+
+use super::super::verb::{Place, ScoreWord};
+use super::{Done, variable};
+use crate::agents::env;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// A quote may not be longer in a verdict file.
+const QUOTE_MAX: usize = 2000;
+
+pub(super) fn write(word: &str, scores: &[ScoreWord], summary: &str) -> Done {
+    let text = |name| variable(name).map(|value| value.to_string_lossy().into_owned());
+    let file = json!({
+        "nonce": text(env::NONCE)?,
+        "tree": text(env::TREE)?,
+        "candidate": text(env::CANDIDATE)?,
+        "verdict": word,
+        "summary": summary,
+        "scores": scores.iter().map(score).collect::<Vec<_>>(),
+    });
+    write_raw(&file.to_string())
+}
+
+pub(super) fn write_raw(text: &str) -> Done {
+    let path = variable(env::VERDICT)?;
+    std::fs::write(&path, text).map_err(|error| format!("write the verdict `{}`: {error}", path.display()))
+}
+
+fn score(word: &ScoreWord) -> Value {
+    let evidence: Vec<_> = word.places.iter().map(evidence).collect();
+    json!({ "dimension": word.dimension, "score": word.score, "why": "scripted", "evidence": evidence })
+}
+
+fn evidence(place: &Place) -> Value {
+    match place {
+        Place::Gate(gate) => json!({ "gate": gate }),
+        Place::Line { path, line } => json!({ "path": path, "line": line, "quote": quote(Path::new(path), *line) }),
+        Place::Item { item, line } => json!({ "item": item, "line": line, "quote": quote(&staged(item), *line) }),
+    }
+}
+
+/// Sealed items where the role is shown them, else the outbox folder.
+fn staged(item: &str) -> PathBuf {
+    variable(env::ITEMS).or_else(|_| variable(env::OUTBOX)).unwrap_or_default().join(item)
+}
+
+/// The cited line; empty, and so without effect, when there is none.
+fn quote(path: &Path, line: u32) -> String {
+    let text = std::fs::read(path).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let found = usize::try_from(line).ok().and_then(|line| text.lines().nth(line.checked_sub(1)?));
+    let found = found.unwrap_or_default().trim();
+    found[..found.floor_char_boundary(QUOTE_MAX)].to_owned()
+}

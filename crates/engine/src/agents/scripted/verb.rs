@@ -1,0 +1,92 @@
+//! What a script can do, as data: the parser makes it, the host performs it, and between the two it is JSON.
+
+use serde::{Deserialize, Serialize};
+
+/// A step with the line it stands on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Step {
+    /// From 1.
+    pub(super) line: usize,
+    /// Whether a failure of the step ends the script.
+    pub(super) on_failure: OnFailure,
+    /// What to do.
+    pub(super) verb: Verb,
+}
+
+/// What a step that fails means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum OnFailure {
+    /// The agent exits with 1.
+    Exit,
+    /// It is said, and the script goes on (`try …`).
+    GoOn,
+}
+
+/// Bytes or lines of a flood.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Flood {
+    /// Bytes in lines of ordinary length.
+    Bytes(u64),
+    /// Bytes in one endless line.
+    OneLine(u64),
+    /// Lines of one letter.
+    TinyLines(u64),
+}
+
+/// A score of a `verdict`, with the places it cites.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct ScoreWord {
+    pub(super) dimension: String,
+    pub(super) score: i64,
+    pub(super) places: Vec<Place>,
+}
+
+/// Something to cite; the quote is read from the file when the verdict is written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Place {
+    Line { path: String, line: u32 },
+    Gate(String),
+    Item { item: String, line: u32 },
+}
+
+/// Every verb.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Verb {
+    Say(String),
+    Flood(Flood),
+    Bytes(Vec<u8>),
+    Write { path: String, text: String },
+    Append { path: String, text: String },
+    Replace { path: String, old: String, new: String },
+    Delete(String),
+    Symlink { path: String, target: String },
+    Hardlink { path: String, target: String },
+    Fifo(String),
+    Commit(String),
+    Git(Vec<String>),
+    Run(Vec<String>),
+    Stage { name: String, text: String },
+    Cannot(String),
+    Verdict { word: String, scores: Vec<ScoreWord>, summary: String },
+    VerdictRaw(String),
+    Usage(Vec<(String, String)>),
+    UsageWord(String),
+    Exit(i32),
+    Die(String),
+    Hang,
+    SleepUntil(String),
+    IgnoreTerm,
+    StopSelf,
+    SetsidChild(Vec<String>),
+    ForkBomb,
+    EatMemory(u64),
+    FillDisk(u64),
+    LeakPipe,
+    WriteLater { millis: u64, path: String, text: String },
+    Read(String),
+    Env,
+    Connect(String),
+    Resolve(String),
+    KillParent(String),
+    Ptrace(String),
+}

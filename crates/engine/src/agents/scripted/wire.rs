@@ -1,0 +1,133 @@
+//! What the engine and the process that performs a script say to each other: a task on stdin, notes between the text.
+
+use super::verb::Step;
+use crate::agents::listen::Note;
+use crate::proc::Captured;
+use loopwright_core::budget::Tokens;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// What a host process is asked to do.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Payload {
+    /// What notes begin with.
+    pub(super) marker: String,
+    /// The work.
+    pub(super) task: Task,
+}
+
+impl Payload {
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("steps are plain data and serialise")
+    }
+}
+
+/// The work of one host process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Task {
+    /// A block.
+    Steps(Vec<Step>),
+    /// Leave the session and become this program.
+    Detach(Vec<String>),
+    /// Leave the session and hold the inherited stderr for ever.
+    Hold,
+    /// Leave the session, wait, and write.
+    WriteLater {
+        /// How long.
+        millis: u64,
+        /// Where.
+        path: String,
+        /// What.
+        text: String,
+    },
+    /// Multiply this many times, then stay.
+    Bomb {
+        /// Generations to come.
+        depth: u32,
+    },
+}
+
+/// A note as JSON, between its marker and the end of its line.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum WireNote {
+    /// Another turn.
+    Turn,
+    /// Counts as the script wrote them.
+    Usage(BTreeMap<String, String>),
+}
+
+/// Reads a note; whatever cannot be read leaves the usage unknown.
+pub(super) fn read_note(bytes: &[u8]) -> Note {
+    match serde_json::from_slice(bytes) {
+        Ok(WireNote::Turn) => Note::Turn,
+        Ok(WireNote::Usage(counts)) => tokens(&counts).map_or(Note::Unusable, Note::Usage),
+        Err(_) => Note::Unusable,
+    }
+}
+
+fn tokens(counts: &BTreeMap<String, String>) -> Option<Tokens> {
+    let mut tokens = Tokens::default();
+    for (key, value) in counts {
+        let field = match key.as_str() {
+            "input" => &mut tokens.input,
+            "output" => &mut tokens.output,
+            "cache_read" => &mut tokens.cache_read,
+            "cache_write" => &mut tokens.cache_write,
+            _ => return None,
+        };
+        *field = value.parse().ok()?;
+    }
+    Some(tokens)
+}
+
+/// Takes the notes out of what was kept of the output, which people read.
+pub(super) fn strip_notes(kept: &mut Captured, marker: &[u8]) {
+    let whole = kept.whole();
+    let before = kept.head.len() + kept.tail.len();
+    match whole {
+        // A note may lie across the border of head and tail.
+        Some(whole) => (kept.head, kept.tail) = (without(&whole, marker), Vec::new()),
+        None => (kept.head, kept.tail) = (without(&kept.head, marker), without(&kept.tail, marker)),
+    }
+    kept.total -= (before - kept.head.len() - kept.tail.len()) as u64;
+}
+
+fn without(mut bytes: &[u8], marker: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(bytes.len());
+    while let Some(at) = bytes.windows(marker.len()).position(|window| window == marker) {
+        text.extend_from_slice(&bytes[..at]);
+        let note = &bytes[at..];
+        bytes = &note[note.iter().position(|byte| *byte == b'\n').map_or(note.len(), |end| end + 1)..];
+    }
+    text.extend_from_slice(bytes);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Note {
+        read_note(text.as_bytes())
+    }
+
+    #[test]
+    fn usage_that_is_no_number_is_unusable() {
+        let tokens = Tokens { input: 12, output: 3, ..Tokens::default() };
+        assert_eq!(read(r#"{"Usage":{"input":"12","output":"3"}}"#), Note::Usage(tokens));
+        assert_eq!(read("\"Turn\""), Note::Turn);
+        for odd in ["NaN", "-1", "1.5", "", "18446744073709551616"] {
+            assert_eq!(read(&format!(r#"{{"Usage":{{"input":"{odd}"}}}}"#)), Note::Unusable, "{odd}");
+        }
+        assert_eq!(read(r#"{"Usage":{"money":"1"}}"#), Note::Unusable);
+        assert_eq!(read(r#"{"Usage":"#), Note::Unusable);
+    }
+
+    #[test]
+    fn notes_are_taken_out_of_kept_output() {
+        let (head, tail) = (b"one\n<7>Tu".to_vec(), b"rn\ntwo<7>x\n".to_vec());
+        let mut kept = Captured { total: (head.len() + tail.len()) as u64, head, tail };
+        strip_notes(&mut kept, b"<7>");
+        assert_eq!((kept.to_lossy_string().as_str(), kept.total), ("one\ntwo", 7));
+    }
+}
