@@ -3,8 +3,12 @@
 //! Pure and sync: no I/O, no clock, no environment, no randomness. The engine performs what is decided here.
 
 pub mod budget;
+pub mod deliver;
+pub mod executor;
 pub mod hash;
+pub mod human_gate;
 pub mod level;
+pub mod outbox;
 pub mod outcome;
 pub mod spec;
 pub mod units;

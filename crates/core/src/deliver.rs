@@ -1,0 +1,196 @@
+//! The wall between the outbox and whatever receives its items: the trait that a forge implements and the values that
+//! cross it. Nothing here sends; the discipline of claim, look, execute and receipt is the engine's.
+
+use crate::BoxFuture;
+use crate::outbox::StagedItem;
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+
+/// A fact of the engine's about the round: measured, not claimed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Fact {
+    /// What was measured.
+    pub name: String,
+    /// What came out.
+    pub value: String,
+}
+
+impl Fact {
+    /// A fact.
+    #[must_use]
+    pub fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
+        Self { name: name.into(), value: value.into() }
+    }
+}
+
+/// One approved item on its way out, with all that a forge needs to deliver it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Delivery {
+    /// The loop it comes from.
+    pub loop_name: String,
+    /// The round it comes from.
+    pub round: String,
+    /// Identity of the repository, safe as a folder name.
+    pub repo: String,
+    /// The item, sanitised.
+    pub item: StagedItem,
+    /// The hidden marker that goes into the text.
+    pub marker: String,
+    /// Idempotency key: the same key is the same effect.
+    pub key: String,
+    /// The round's branch, `loop/<loop>/<round>`.
+    pub branch: String,
+    /// The commit that carries the passed tree.
+    pub commit: Option<String>,
+    /// The tree that passed; what is pushed must have it.
+    pub tree: Option<String>,
+    /// The branch that the work is meant for.
+    pub base_branch: String,
+    /// The commit that the work started from.
+    pub base_commit: String,
+    /// Whether a pull request starts as a draft.
+    pub draft: bool,
+    /// Labels that the loop puts on what it creates.
+    pub labels: Vec<String>,
+    /// What the engine measured, shown above the agent's words.
+    pub facts: Vec<Fact>,
+}
+
+impl Delivery {
+    /// The loop's labels and the item's own, each once.
+    #[must_use]
+    pub fn all_labels(&self) -> Vec<String> {
+        let mut labels = self.labels.clone();
+        labels.extend(self.item.labels.iter().filter(|label| !self.labels.contains(label)).cloned());
+        labels
+    }
+
+    /// The item's text with the engine's facts above the agent's words, and without the marker.
+    #[must_use]
+    pub fn body(&self) -> String {
+        let mut body = facts_table(&self.facts);
+        if self.item.body.trim().is_empty() {
+            return body;
+        }
+        if !body.is_empty() {
+            body.push_str("\nThe text below was written by the agent.\n\n");
+        }
+        body.push_str(self.item.body.trim_end());
+        body.push('\n');
+        body
+    }
+
+    /// The item's text with the marker as its last line.
+    #[must_use]
+    pub fn marked_body(&self) -> String {
+        format!("{}\n{}\n", self.body(), self.marker)
+    }
+}
+
+/// Facts as a Markdown table; empty without facts.
+#[must_use]
+pub fn facts_table(facts: &[Fact]) -> String {
+    let mut table = String::new();
+    for (row, fact) in facts.iter().enumerate() {
+        if row == 0 {
+            table.push_str("| fact | value |\n|---|---|\n");
+        }
+        // Writing into a string cannot fail.
+        let _ = writeln!(table, "| {} | {} |", cell(&fact.name), cell(&fact.value));
+    }
+    table
+}
+
+/// A table cell that cannot end its row: paths and names come from a maker's tree.
+fn cell(text: &str) -> String {
+    let line = text.replace(['\n', '\r'], " ");
+    let clean = crate::outbox::sanitise(&line, &crate::outbox::SanitiseRules::plain()).text;
+    clean.replace('\\', "\\\\").replace('|', "\\|").replace('<', "\\<").replace('\n', " ")
+}
+
+/// Proof that an item arrived.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Receipt {
+    /// Where it is: a path or a URL.
+    pub place: String,
+    /// The commit that it carries, where it carries one.
+    pub head: Option<String>,
+    /// When it was created, in milliseconds since 1970.
+    pub at_ms: i64,
+}
+
+/// Whether an item has arrived before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// It is there.
+    Yes(Receipt),
+    /// It is not there, certainly.
+    No,
+    /// The forge cannot tell; a human looks.
+    Unknown,
+}
+
+/// What kind of trouble a delivery met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeliverErrorKind {
+    /// Policy or the forge says no; do not try again.
+    Refused,
+    /// Nothing happened and another try may work.
+    Transient,
+    /// It may have happened.
+    InDoubt,
+    /// Nothing happened and another try will not help by itself.
+    Failed,
+}
+
+/// A delivery that did not end with a receipt.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct DeliverError {
+    /// What kind of trouble.
+    pub kind: DeliverErrorKind,
+    /// What happened, for people.
+    pub text: String,
+}
+
+impl DeliverError {
+    /// Policy or the forge says no.
+    #[must_use]
+    pub fn refused(text: impl Into<String>) -> Self {
+        Self { kind: DeliverErrorKind::Refused, text: text.into() }
+    }
+
+    /// Nothing happened, another try may work.
+    #[must_use]
+    pub fn transient(text: impl Into<String>) -> Self {
+        Self { kind: DeliverErrorKind::Transient, text: text.into() }
+    }
+
+    /// It may have happened.
+    #[must_use]
+    pub fn in_doubt(text: impl Into<String>) -> Self {
+        Self { kind: DeliverErrorKind::InDoubt, text: text.into() }
+    }
+
+    /// Nothing happened, another try will not help by itself.
+    #[must_use]
+    pub fn failed(text: impl Into<String>) -> Self {
+        Self { kind: DeliverErrorKind::Failed, text: text.into() }
+    }
+}
+
+/// Receives items: a forge, a chat, a folder.
+///
+/// An implementation may be called twice with the same key, also at the same time and after a crash; the second call
+/// returns the first receipt and has no further effect, as far as the receiver lets it.
+pub trait Deliver: Send + Sync {
+    /// Delivers one item.
+    fn deliver<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<Receipt, DeliverError>>;
+
+    /// Looks for the item by its marker, without any effect.
+    fn find<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<Found, DeliverError>>;
+}

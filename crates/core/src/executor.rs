@@ -1,0 +1,117 @@
+//! Action executors: what an embedder brings to act on an approved action. The engine's own outputs go through the outbox
+//! ([`crate::deliver`]); an executor is the door for everything else.
+
+use crate::BoxFuture;
+use crate::human_gate::ProposedAction;
+use crate::spec::LoopSpec;
+use serde::{Deserialize, Serialize};
+
+/// What an executor did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ActionReceipt {
+    /// The action's kind.
+    pub kind: String,
+    /// One line for people.
+    pub summary: String,
+}
+
+/// Why an executor did nothing, or not all.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ActionError {
+    /// The action failed; it may be tried again with the same key.
+    #[error("action failed: {0}")]
+    Exec(String),
+    /// The executor will not do this; trying again is of no use.
+    #[error("action refused: {0}")]
+    Refused(String),
+    /// Whether the action took effect is not known; a human looks.
+    #[error("action in doubt: {0}")]
+    InDoubt(String),
+}
+
+/// Performs an action that was approved.
+///
+/// After a crash the engine calls again with the same `key`: the executor must then find out whether the action has
+/// already taken effect and return the first receipt instead of acting twice.
+pub trait ActionExecutor: Send + Sync {
+    /// Performs one action of a loop.
+    fn execute<'a>(
+        &'a self,
+        spec: &'a LoopSpec,
+        action: &'a ProposedAction,
+        key: &'a str,
+    ) -> BoxFuture<'a, Result<ActionReceipt, ActionError>>;
+}
+
+/// Does nothing and says so; the default.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ApprovalOnlyExecutor;
+
+impl ActionExecutor for ApprovalOnlyExecutor {
+    fn execute<'a>(
+        &'a self,
+        _spec: &'a LoopSpec,
+        action: &'a ProposedAction,
+        _key: &'a str,
+    ) -> BoxFuture<'a, Result<ActionReceipt, ActionError>> {
+        let summary = "no external action executor configured".to_owned();
+        let receipt = ActionReceipt { kind: action.kind.clone(), summary };
+        Box::pin(std::future::ready(Ok(receipt)))
+    }
+}
+
+/// An executor made of a function.
+#[derive(Debug, Clone, Copy)]
+pub struct CallbackActionExecutor<F>(pub F);
+
+impl<F> ActionExecutor for CallbackActionExecutor<F>
+where
+    F: Fn(&LoopSpec, &ProposedAction, &str) -> Result<ActionReceipt, ActionError> + Send + Sync,
+{
+    fn execute<'a>(
+        &'a self,
+        spec: &'a LoopSpec,
+        action: &'a ProposedAction,
+        key: &'a str,
+    ) -> BoxFuture<'a, Result<ActionReceipt, ActionError>> {
+        Box::pin(async move { (self.0)(spec, action, key) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::level::LoopLevel;
+    use std::task::{Context, Poll, Waker};
+
+    fn now<T>(mut future: BoxFuture<'_, T>) -> T {
+        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(value) => value,
+            Poll::Pending => panic!("the future waits for nothing"),
+        }
+    }
+
+    #[test]
+    fn approval_only_has_no_effect_and_says_so() {
+        let spec = LoopSpec::new("hello", "say hello", LoopLevel::L2Assisted);
+        let action = ProposedAction::new("deploy", "ship it", true);
+        let receipt = now(ApprovalOnlyExecutor.execute(&spec, &action, "k1")).expect("it cannot fail");
+        assert_eq!(receipt.kind, "deploy");
+        assert_eq!(receipt.summary, "no external action executor configured");
+    }
+
+    #[test]
+    fn callback_receives_the_idempotency_key() {
+        let spec = LoopSpec::new("hello", "say hello", LoopLevel::L2Assisted);
+        let action = ProposedAction::new("deploy", "ship it", true);
+        let executor = CallbackActionExecutor(|spec: &LoopSpec, action: &ProposedAction, key: &str| match key {
+            "k1" => Ok(ActionReceipt { kind: action.kind.clone(), summary: spec.name.clone() }),
+            _ => Err(ActionError::Exec("unknown key".to_owned())),
+        });
+        assert_eq!(now(executor.execute(&spec, &action, "k1")).expect("the key is known").summary, "hello");
+        let error = now(executor.execute(&spec, &action, "k2")).expect_err("the key is unknown");
+        assert_eq!(error.to_string(), "action failed: unknown key");
+    }
+}

@@ -1,0 +1,108 @@
+//! JSON as strict as it can be read: a key twice is an error, because two readers would take two different values. Nothing
+//! after the value, no hidden characters in keys.
+
+use super::invisible;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+use std::fmt;
+
+/// Reads one JSON value.
+pub(crate) fn read(text: &str) -> Result<Value, String> {
+    serde_json::from_str::<Strict>(text).map(|strict| strict.0).map_err(|error| format!("bad JSON: {error}"))
+}
+
+/// Reads one JSON value into a type.
+pub(crate) fn read_as<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, String> {
+    serde_json::from_value(read(text)?).map_err(|error| format!("bad JSON: {error}"))
+}
+
+struct Strict(Value);
+
+impl<'de> Deserialize<'de> for Strict {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(StrictVisitor).map(Strict)
+    }
+}
+
+struct StrictVisitor;
+
+impl<'de> Visitor<'de> for StrictVisitor {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut values = Vec::new();
+        while let Some(Strict(value)) = seq.next_element()? {
+            values.push(value);
+        }
+        Ok(Value::Array(values))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut values = Map::new();
+        while let Some((key, Strict(value))) = map.next_entry::<String, Strict>()? {
+            if !invisible::is_clean_line(&key) {
+                return Err(A::Error::custom("a key with hidden characters"));
+            }
+            if values.contains_key(&key) {
+                return Err(A::Error::custom(format!("the key `{}` twice", invisible::printable(&key, 40))));
+            }
+            values.insert(key, value);
+        }
+        Ok(Value::Object(values))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_one_unambiguous_value_is_read() {
+        let table = [
+            (r#"{"a":[1,-2,2.5,null,true,"x"]}"#, r#"{"a":[1,-2,2.5,null,true,"x"]}"#),
+            (r#"{"a":1,"a":1}"#, "bad JSON: the key `a` twice at line 1 column 13"),
+            (r#"[{"a":{"b":1,"\u0062":2}}]"#, "bad JSON: the key `b` twice at line 1 column 24"),
+            (r#"{"a\u200b":1}"#, "bad JSON: a key with hidden characters at line 1 column 13"),
+            (r#"{} {}"#, "bad JSON: trailing characters at line 1 column 4"),
+            (r#"{"a":NaN}"#, "bad JSON: expected value at line 1 column 6"),
+            ("", "bad JSON: EOF while parsing a value at line 1 column 0"),
+        ];
+        for (text, expected) in table {
+            let shown = read(text).map_or_else(|error| error, |value| value.to_string());
+            assert_eq!(shown, expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn deep_nesting_is_an_error_and_not_a_crash() {
+        assert!(read(&"[".repeat(100_000)).is_err());
+    }
+}

@@ -1,0 +1,92 @@
+//! Names of what is sent: the candidate's hash, the item's idempotency key, and the hidden marker that carries it.
+
+use super::StagedItem;
+use crate::hash;
+use std::sync::LazyLock;
+
+/// Enough of the hash that two items never share it.
+const ID_DIGITS: usize = 32;
+
+/// The hash of a candidate: the tree (none when nothing changed) and everything staged. What is approved is this.
+#[must_use]
+pub fn candidate_hash(tree: Option<&str>, items: &[StagedItem]) -> String {
+    let staged = serde_json::to_vec(items).expect("staged items are plain data");
+    let (has_tree, tree) = tree.map_or((b"no-tree".as_slice(), ""), |tree| (b"tree".as_slice(), tree));
+    hash::of_fields(&[b"loopwright candidate 1", has_tree, tree.as_bytes(), &staged])
+}
+
+/// The idempotency key of an item: the same item of the same round's same candidate is delivered once.
+#[must_use]
+pub fn item_id(loop_name: &str, round: &str, position: u32, candidate: &str) -> String {
+    let position = position.to_string();
+    let fields: [&[u8]; 5] =
+        [b"loopwright item 1", loop_name.as_bytes(), round.as_bytes(), position.as_bytes(), candidate.as_bytes()];
+    let mut id = hash::of_fields(&fields);
+    id.truncate(ID_DIGITS);
+    id
+}
+
+/// The hidden marker of an item, by which it is found again after a crash.
+#[must_use]
+pub fn marker(loop_name: &str, round: &str, position: u32, candidate: &str) -> String {
+    let id = item_id(loop_name, round, position, candidate);
+    format!("<!-- loopwright: loop={} round={} item={position} id={id} -->", word(loop_name), word(round))
+}
+
+/// The key in the first marker of a text. Only text that ends with engine words is worth asking: agents' text is
+/// sanitised, so that a marker in it is ours.
+#[must_use]
+pub fn marker_id(text: &str) -> Option<&str> {
+    static MARKER: LazyLock<regex::Regex> = LazyLock::new(|| {
+        regex::Regex::new("<!-- loopwright: loop=[^ ]* round=[^ ]* item=[0-9]+ id=([0-9a-f]{32}) -->")
+            .expect("the pattern is constant")
+    });
+    MARKER.captures(text).and_then(|found| found.get(1)).map(|id| id.as_str())
+}
+
+/// A name that cannot end the comment it stands in.
+fn word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/' | '-');
+    let text: String = text.chars().map(|c| if plain(c) { c } else { '_' }).collect();
+    text.replace("--", "__")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spec::ActionKind;
+
+    #[test]
+    fn candidate_changes_with_the_tree_and_with_every_item() {
+        let item = |body: &str| StagedItem::new(1, "report.md", ActionKind::Report, body);
+        let all = [
+            candidate_hash(None, &[]),
+            candidate_hash(Some(""), &[]),
+            candidate_hash(Some("t1"), &[]),
+            candidate_hash(Some("t2"), &[]),
+            candidate_hash(Some("t1"), &[item("a")]),
+            candidate_hash(Some("t1"), &[item("b")]),
+            candidate_hash(Some("t1"), &[item("a"), item("a")]),
+        ];
+        let distinct: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len());
+        assert_eq!(candidate_hash(Some("t1"), &[item("a")]), all[4]);
+    }
+
+    #[test]
+    fn marker_carries_the_key_and_is_read_back() {
+        let text = format!("hello\n{}\n", marker("docs", "r-1", 2, "c"));
+        let id = item_id("docs", "r-1", 2, "c");
+        assert_eq!(text, format!("hello\n<!-- loopwright: loop=docs round=r-1 item=2 id={id} -->\n"));
+        assert_eq!(marker_id(&text), Some(id.as_str()));
+        assert_eq!(marker_id("<!-- loopwright: loop=a round=b item=1 id=beef -->"), None);
+        assert_ne!(id, item_id("docs", "r-1", 3, "c"));
+        assert_ne!(id, item_id("docs", "r-1", 2, "d"));
+    }
+
+    #[test]
+    fn a_name_cannot_end_the_marker() {
+        assert!(marker("x --> y", "r", 1, "c").starts_with("<!-- loopwright: loop=x___"));
+        assert_eq!(marker("a-->b", "r", 1, "c").matches("-->").count(), 1);
+    }
+}

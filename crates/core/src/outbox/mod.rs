@@ -1,0 +1,189 @@
+//! The outbox: what a role staged to be sent out. Reads the staged files, checks them against the loop, makes their text
+//! harmless and names them. It sends nothing; delivery is the engine's, through [`crate::deliver`].
+//!
+//! The order is fixed: [`parse_batch`], [`permit`], [`sanitise_item`], then [`candidate_hash`]. The candidate binds the
+//! sanitised items, so that checker, human and forge see the same text.
+
+mod fold;
+mod invisible;
+mod json;
+mod markdown;
+mod marker;
+mod name;
+mod parse;
+mod permit;
+mod sanitise;
+
+pub use fold::fold_into_report;
+pub use marker::{candidate_hash, item_id, marker, marker_id};
+pub use parse::{BYTES_MAX, FILES_MAX, INLINE_COMMENTS_MAX, TEXT_BYTES_MAX, cannot, parse_batch};
+pub use permit::permit;
+pub use sanitise::{Form, SanitiseRules, Sanitised, Treat, sanitise, sanitise_item};
+
+use crate::spec::ActionKind;
+use serde::{Deserialize, Serialize};
+
+/// One thing that a role wants to send out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StagedItem {
+    /// Its place in the batch, from 1.
+    pub position: u32,
+    /// The file it came from.
+    pub name: String,
+    /// What it is.
+    pub kind: ActionKind,
+    /// Number of the issue or pull request, or name of the webhook.
+    pub target: Option<String>,
+    /// Title of what is created, or first line of a commit's message.
+    pub title: Option<String>,
+    /// The text; JSON for a webhook.
+    pub body: String,
+    /// Labels to put on the target or on what is created.
+    pub labels: Vec<String>,
+    /// Comments on lines.
+    pub comments: Vec<InlineComment>,
+    /// What a review says.
+    pub review: Option<Review>,
+}
+
+impl StagedItem {
+    /// An item with nothing but its kind and its text.
+    #[must_use]
+    pub fn new(position: u32, name: impl Into<String>, kind: ActionKind, body: impl Into<String>) -> Self {
+        Self {
+            position,
+            name: name.into(),
+            kind,
+            target: None,
+            title: None,
+            body: body.into(),
+            labels: Vec::new(),
+            comments: Vec::new(),
+            review: None,
+        }
+    }
+}
+
+/// A comment on a line of a pull request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InlineComment {
+    /// The file, relative to the repository.
+    pub path: String,
+    /// The line, from 1.
+    pub line: u32,
+    /// Which side of the diff.
+    #[serde(default)]
+    pub side: Side,
+    /// First line of a range that ends at `line`.
+    #[serde(default)]
+    pub start_line: Option<u32>,
+    /// The text.
+    pub body: String,
+}
+
+/// A side of a diff.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// The old file.
+    #[serde(alias = "LEFT")]
+    Left,
+    /// The new file.
+    #[default]
+    #[serde(alias = "RIGHT")]
+    Right,
+}
+
+/// What a review says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Review {
+    /// The change may be merged.
+    Approve,
+    /// The change must change.
+    RequestChanges,
+}
+
+impl Review {
+    /// The word used in files, JSON and on screens.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Approve => "approve",
+            Self::RequestChanges => "request-changes",
+        }
+    }
+}
+
+/// What an entry of the outbox folder is. Links are never followed: they are passed as what they are and refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Entry {
+    /// A regular file with one name.
+    Regular,
+    /// A symbolic link.
+    Symlink,
+    /// A folder, a pipe, a device, a socket, or a file with several hard links.
+    Other,
+}
+
+/// An entry of the outbox folder, read by the caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StagedFile {
+    /// The file's name, without folders.
+    pub name: String,
+    /// What it is.
+    pub entry: Entry,
+    /// Its content; empty unless it is a regular file. A reader that caps what it reads passes at least one byte more than
+    /// [`BYTES_MAX`], so that the size is refused here.
+    pub bytes: Vec<u8>,
+}
+
+impl StagedFile {
+    /// A regular file.
+    #[must_use]
+    pub fn regular(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
+        Self { name: name.into(), entry: Entry::Regular, bytes: bytes.into() }
+    }
+
+    /// Anything else; its content was not read.
+    #[must_use]
+    pub fn irregular(name: impl Into<String>, entry: Entry) -> Self {
+        Self { name: name.into(), entry, bytes: Vec::new() }
+    }
+}
+
+/// What is wrong with one file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Problem {
+    /// The file, made printable.
+    pub name: String,
+    /// Why it is refused.
+    pub why: String,
+}
+
+impl Problem {
+    pub(crate) fn new(name: &str, why: impl Into<String>) -> Self {
+        Self { name: invisible::printable(name, 80), why: why.into() }
+    }
+}
+
+/// The batch is refused as a whole: one bad item is enough.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("outbox refused: {}", list(.problems))]
+pub struct BatchRefused {
+    /// Everything that is wrong, not only the first.
+    pub problems: Vec<Problem>,
+}
+
+fn list(problems: &[Problem]) -> String {
+    let lines: Vec<String> = problems.iter().map(|problem| format!("`{}`: {}", problem.name, problem.why)).collect();
+    lines.join("; ")
+}
+
+/// The items, or everything that is wrong with them.
+pub(crate) fn refuse_if_any<T>(items: T, problems: Vec<Problem>) -> Result<T, BatchRefused> {
+    if problems.is_empty() { Ok(items) } else { Err(BatchRefused { problems }) }
+}

@@ -1,0 +1,378 @@
+//! Staged files to items: the file grammar and its JSON twin. It checks form and size; what the loop allows is the
+//! permission's business.
+
+use super::name::{self, Named};
+use super::{
+    BatchRefused, Entry, InlineComment, Problem, Review, StagedFile, StagedItem, invisible, json, refuse_if_any,
+    sanitise,
+};
+use crate::spec::ActionKind;
+use serde::Deserialize;
+use std::collections::BTreeSet;
+
+/// How many files, and how many items, a batch may have.
+pub const FILES_MAX: usize = 64;
+/// How long one text may be.
+pub const TEXT_BYTES_MAX: usize = 64 << 10;
+/// How long a whole batch may be.
+pub const BYTES_MAX: usize = 256 << 10;
+/// How many line comments a batch may have.
+pub const INLINE_COMMENTS_MAX: usize = 100;
+
+/// Longer titles are cut by forges, and then say something else.
+const TITLE_CHARS_MAX: usize = 256;
+const LABEL_CHARS_MAX: usize = 50;
+const LABELS_MAX: usize = 20;
+const PATH_BYTES_MAX: usize = 4096;
+
+const CANNOT: &str = "CANNOT.md";
+const LIST: &str = "outbox.json";
+
+/// The reason in `CANNOT.md`, when a maker staged one; the caller asks for it before the batch.
+#[must_use]
+pub fn cannot(files: &[StagedFile]) -> Option<String> {
+    let file = files.iter().find(|file| file.name == CANNOT && file.entry == Entry::Regular)?;
+    let bytes = file.bytes.get(..TEXT_BYTES_MAX).unwrap_or(&file.bytes);
+    let (text, _) = invisible::strip(&String::from_utf8_lossy(bytes));
+    let text = text.trim();
+    Some(if text.is_empty() { "no reason given".to_owned() } else { text.to_owned() })
+}
+
+/// Reads everything staged, in order. One bad file refuses the batch, and all that is wrong is told at once.
+///
+/// `CANNOT.md` is passed over: see [`cannot`].
+///
+/// # Errors
+/// The problems of every file.
+pub fn parse_batch(files: &[StagedFile]) -> Result<Vec<StagedItem>, BatchRefused> {
+    check_sizes(files)?;
+    let read: Vec<_> =
+        files.iter().filter(|file| file.name != CANNOT || file.entry != Entry::Regular).map(read_file).collect();
+    let mut problems = Vec::new();
+    let mut items = Vec::new();
+    for result in read {
+        match result {
+            Ok(found) => items.extend(found),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if files.len() > 1 && files.iter().any(|file| file.name == LIST && file.entry == Entry::Regular) {
+        problems.extend(mixed(files));
+    }
+    // A stable sort, so that the items of one list keep their order. Files without a prefix come last, by name.
+    items.sort_by(|(a, item_a), (b, item_b)| (a, &item_a.name).cmp(&(b, &item_b.name)));
+    let mut items: Vec<StagedItem> = items.into_iter().map(|(_, item)| item).collect();
+    for (position, item) in (1..).zip(&mut items) {
+        item.position = position;
+    }
+    problems.extend(check_together(&items));
+    refuse_if_any(items, problems)
+}
+
+fn check_sizes(files: &[StagedFile]) -> Result<(), BatchRefused> {
+    let mut problems = Vec::new();
+    if files.len() > FILES_MAX {
+        problems.push(Problem::new("outbox", format!("{} files, at most {FILES_MAX}", files.len())));
+    }
+    let total: usize = files.iter().map(|file| file.bytes.len()).sum();
+    if total > BYTES_MAX {
+        problems.push(Problem::new("outbox", format!("over {BYTES_MAX} bytes in all")));
+    }
+    // Nothing of an oversized batch is looked at.
+    refuse_if_any((), problems)
+}
+
+/// The list and single files would have two orders.
+fn mixed(files: &[StagedFile]) -> Option<Problem> {
+    let others = files.iter().any(|file| file.name != LIST && file.name != CANNOT);
+    others.then(|| Problem::new(LIST, "cannot stand beside other outbox files"))
+}
+
+/// Where an item sorts: by prefix, and behind all prefixes without one.
+type Order = u32;
+
+fn read_file(file: &StagedFile) -> Result<Vec<(Order, StagedItem)>, Problem> {
+    let problem = |why: String| Problem::new(&file.name, why);
+    match file.entry {
+        Entry::Regular => {}
+        Entry::Symlink => return Err(problem("is a symbolic link".to_owned())),
+        Entry::Other => return Err(problem("is not a regular file".to_owned())),
+    }
+    if file.name == LIST {
+        return read_list(&file.bytes).map_err(problem);
+    }
+    let named = name::read(&file.name).map_err(problem)?;
+    let order = named.order.unwrap_or(Order::MAX);
+    let text = utf8(&file.bytes).map_err(problem)?;
+    let item = read_text(&file.name, named, text).map_err(problem)?;
+    Ok(vec![(order, item)])
+}
+
+fn utf8(bytes: &[u8]) -> Result<&str, String> {
+    let text = std::str::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())?;
+    // Editors put a byte order mark in front; it is no content.
+    Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
+}
+
+fn read_text(name: &str, named: Named, text: &str) -> Result<StagedItem, String> {
+    let Named { kind, target, review, order: _ } = named;
+    let mut draft = Draft { kind, target, review, ..Draft::default_of(kind) };
+    match kind {
+        ActionKind::PullRequest | ActionKind::Commit | ActionKind::IssueCreate => {
+            let (first, rest) = text.trim_start().split_once('\n').unwrap_or((text.trim(), ""));
+            draft.title = Some(first.trim().trim_start_matches('#').trim().to_owned());
+            draft.body = rest.trim_matches('\n').to_owned();
+        }
+        ActionKind::IssueLabel => {
+            draft.labels = text.split(['\n', ',']).map(|label| label.trim().to_owned()).collect();
+            draft.labels.retain(|label| !label.is_empty());
+        }
+        ActionKind::PrInline => draft.comments = read_comments(text)?,
+        _ => draft.body = text.to_owned(),
+    }
+    draft.check(name)
+}
+
+fn read_comments(text: &str) -> Result<Vec<InlineComment>, String> {
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    lines.map(|(index, line)| json::read_as(line).map_err(|why| format!("line {}: {why}", index + 1))).collect()
+}
+
+/// An element of `outbox.json`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Listed {
+    kind: String,
+    target: Option<Target>,
+    title: Option<String>,
+    #[serde(default)]
+    body: Option<serde_json::Value>,
+    #[serde(default)]
+    labels: Vec<String>,
+    #[serde(default)]
+    comments: Vec<InlineComment>,
+    review: Option<Review>,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Target {
+    Number(u64),
+    Word(String),
+}
+
+fn read_list(bytes: &[u8]) -> Result<Vec<(Order, StagedItem)>, String> {
+    let listed: Vec<Listed> = json::read_as(utf8(bytes)?)?;
+    if listed.len() > FILES_MAX {
+        return Err(format!("{} items, at most {FILES_MAX}", listed.len()));
+    }
+    let read = |(index, listed): (usize, Listed)| {
+        let item = listed.draft().and_then(|draft| draft.check(LIST));
+        item.map(|item| (0, item)).map_err(|why| format!("item {}: {why}", index + 1))
+    };
+    listed.into_iter().enumerate().map(read).collect()
+}
+
+impl Listed {
+    fn draft(self) -> Result<Draft, String> {
+        let target = self.target.map(|target| match target {
+            Target::Number(number) => number.to_string(),
+            Target::Word(word) => word,
+        });
+        let (kind, review, target) = kind_of(&self.kind, self.review, target)?;
+        let body = match (kind, self.body) {
+            (_, None | Some(serde_json::Value::Null)) => String::new(),
+            (ActionKind::Webhook, Some(value)) => value.to_string(),
+            (_, Some(serde_json::Value::String(text))) => text,
+            (_, Some(_)) => return Err("`body` must be text".to_owned()),
+        };
+        Ok(Draft { kind, target, review, title: self.title, body, labels: self.labels, comments: self.comments })
+    }
+}
+
+type KindAndTarget = (ActionKind, Option<Review>, Option<String>);
+
+/// The words of the file names, and the seed's: `comment` is told by its target (`pr-7`, `issue-7` or `7`).
+fn kind_of(word: &str, review: Option<Review>, target: Option<String>) -> Result<KindAndTarget, String> {
+    match word {
+        "pr-approve" => Ok((ActionKind::PrReview, Some(Review::Approve), target)),
+        "pr-request-changes" => Ok((ActionKind::PrReview, Some(Review::RequestChanges), target)),
+        "comment" => {
+            let target = target.unwrap_or_default();
+            match target.strip_prefix("pr-") {
+                Some(number) => Ok((ActionKind::PrComment, review, Some(number.to_owned()))),
+                None => {
+                    let number = target.strip_prefix("issue-").unwrap_or(&target).to_owned();
+                    Ok((ActionKind::IssueComment, review, Some(number)))
+                }
+            }
+        }
+        _ => match ActionKind::parse(word) {
+            Some(kind) => Ok((kind, review, target)),
+            None => Err(format!("unknown kind `{}`", invisible::printable(word, 40))),
+        },
+    }
+}
+
+/// An item before its form is checked; both grammars meet here.
+struct Draft {
+    kind: ActionKind,
+    target: Option<String>,
+    review: Option<Review>,
+    title: Option<String>,
+    body: String,
+    labels: Vec<String>,
+    comments: Vec<InlineComment>,
+}
+
+impl Draft {
+    fn default_of(kind: ActionKind) -> Self {
+        let (labels, comments) = (Vec::new(), Vec::new());
+        Self { kind, target: None, review: None, title: None, body: String::new(), labels, comments }
+    }
+
+    fn check(mut self, name: &str) -> Result<StagedItem, String> {
+        self.check_target()?;
+        self.check_title()?;
+        self.check_body()?;
+        self.check_labels()?;
+        self.check_comments()?;
+        let Self { kind, target, review, title, body, labels, comments } = self;
+        Ok(StagedItem { position: 0, name: name.to_owned(), kind, target, title, body, labels, comments, review })
+    }
+
+    fn check_target(&self) -> Result<(), String> {
+        use ActionKind as Kind;
+        let target = self.target.as_deref();
+        match self.kind {
+            Kind::IssueComment | Kind::IssueLabel | Kind::PrComment | Kind::PrInline | Kind::PrReview => {
+                name::number(target.ok_or("`target` is missing")?)?;
+            }
+            Kind::Webhook => {
+                name::webhook_name(target.ok_or("`target` is missing")?)?;
+            }
+            Kind::Report | Kind::PullRequest | Kind::Commit | Kind::IssueCreate | Kind::Slack => {
+                none(target.is_some(), self.kind, "target")?;
+            }
+        }
+        match self.kind {
+            Kind::PrReview if self.review.is_none() => Err("`review` must be approve or request-changes".to_owned()),
+            Kind::PrReview => Ok(()),
+            _ => none(self.review.is_some(), self.kind, "review"),
+        }
+    }
+
+    fn check_title(&mut self) -> Result<(), String> {
+        let has_title = matches!(self.kind, ActionKind::PullRequest | ActionKind::Commit | ActionKind::IssueCreate);
+        if !has_title {
+            return none(self.title.is_some(), self.kind, "title");
+        }
+        let title = self.title.as_deref().unwrap_or_default();
+        let seen = invisible::strip(title).0;
+        match seen.trim().chars().count() {
+            0 => Err("the title is empty".to_owned()),
+            count if count > TITLE_CHARS_MAX => Err(format!("the title is over {TITLE_CHARS_MAX} characters")),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_body(&mut self) -> Result<(), String> {
+        if self.body.len() > TEXT_BYTES_MAX {
+            return Err(format!("the text is over {TEXT_BYTES_MAX} bytes"));
+        }
+        match self.kind {
+            ActionKind::IssueLabel | ActionKind::PrInline => none(!self.body.trim().is_empty(), self.kind, "body"),
+            ActionKind::PullRequest | ActionKind::Commit | ActionKind::IssueCreate => Ok(()),
+            ActionKind::PrReview if self.review == Some(Review::Approve) => Ok(()),
+            ActionKind::Webhook => {
+                self.body = json::read(&self.body)?.to_string();
+                Ok(())
+            }
+            _ if invisible::strip(&self.body).0.trim().is_empty() => Err("the text is empty".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_labels(&mut self) -> Result<(), String> {
+        match self.kind {
+            ActionKind::IssueLabel if self.labels.is_empty() => return Err("no label".to_owned()),
+            ActionKind::IssueLabel | ActionKind::IssueCreate | ActionKind::PullRequest => {}
+            _ => none(!self.labels.is_empty(), self.kind, "labels")?,
+        }
+        let mut seen = BTreeSet::new();
+        self.labels.retain(|label| seen.insert(label.clone()));
+        if self.labels.len() > LABELS_MAX {
+            return Err(format!("over {LABELS_MAX} labels"));
+        }
+        self.labels.iter().try_for_each(|label| check_label(label))
+    }
+
+    fn check_comments(&self) -> Result<(), String> {
+        match self.kind {
+            ActionKind::PrInline if self.comments.is_empty() => Err("no comment".to_owned()),
+            ActionKind::PrInline => self.comments.iter().try_for_each(check_comment),
+            _ => none(!self.comments.is_empty(), self.kind, "comments"),
+        }
+    }
+}
+
+fn none(present: bool, kind: ActionKind, field: &str) -> Result<(), String> {
+    if present { Err(format!("{kind} has no `{field}`")) } else { Ok(()) }
+}
+
+fn check_label(label: &str) -> Result<(), String> {
+    let fits = !label.trim().is_empty() && label.chars().count() <= LABEL_CHARS_MAX;
+    if fits && label.trim() == label && !label.contains(',') && invisible::is_clean_line(label) {
+        return Ok(());
+    }
+    Err(format!("bad label `{}`", invisible::printable(label, LABEL_CHARS_MAX)))
+}
+
+fn check_comment(comment: &InlineComment) -> Result<(), String> {
+    let path = &comment.path;
+    let odd = |part: &str| part.is_empty() || part == "." || part == "..";
+    if path.len() > PATH_BYTES_MAX || !invisible::is_clean_line(path) || path.contains('\\') || path.split('/').any(odd)
+    {
+        return Err(format!("bad path `{}`", invisible::printable(path, 80)));
+    }
+    if comment.line == 0 || comment.start_line.is_some_and(|start| start == 0 || start > comment.line) {
+        return Err(format!("bad line range in a comment on `{path}`"));
+    }
+    if comment.body.len() > TEXT_BYTES_MAX {
+        return Err(format!("the text is over {TEXT_BYTES_MAX} bytes"));
+    }
+    if invisible::strip(&comment.body).0.trim().is_empty() {
+        return Err("the text is empty".to_owned());
+    }
+    Ok(())
+}
+
+/// What only shows when all items are seen together.
+fn check_together(items: &[StagedItem]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let comments: usize = items.iter().map(|item| item.comments.len()).sum();
+    if comments > INLINE_COMMENTS_MAX {
+        problems.push(Problem::new("outbox", format!("{comments} line comments, at most {INLINE_COMMENTS_MAX}")));
+    }
+    for (index, item) in items.iter().enumerate() {
+        let earlier = &items[..index];
+        if let Some(twin) = earlier.iter().find(|other| senseless(other, item)) {
+            problems.push(Problem::new(&item.name, format!("says the same as, or contradicts, `{}`", twin.name)));
+        }
+    }
+    problems
+}
+
+/// Whether two items make no sense together: a second report, a second verdict on one target, the same words twice.
+fn senseless(a: &StagedItem, b: &StagedItem) -> bool {
+    use ActionKind as Kind;
+    if (a.kind, &a.target) != (b.kind, &b.target) {
+        return false;
+    }
+    match a.kind {
+        Kind::Report | Kind::PullRequest | Kind::Commit | Kind::IssueLabel | Kind::PrInline | Kind::PrReview => true,
+        Kind::IssueComment | Kind::IssueCreate | Kind::PrComment | Kind::Slack | Kind::Webhook => {
+            (&a.title, sanitise::essence(&a.body)) == (&b.title, sanitise::essence(&b.body))
+        }
+    }
+}

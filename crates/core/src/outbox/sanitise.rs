@@ -1,0 +1,228 @@
+//! Agents' text made harmless for the place it goes to: what is hidden is taken out and told, what would act on a forge
+//! (mentions, closing keywords, images, commands of bots, our own marker) is shown instead of done.
+//!
+//! Sanitising twice gives the same text as once. Nothing is judged here: text that lies stays and is read by people.
+
+use super::invisible::{self, Removed};
+use super::{StagedItem, json, markdown};
+use crate::spec::ActionKind;
+use regex::{Captures, Regex};
+use serde_json::Value;
+use std::sync::LazyLock;
+
+/// How a receiver reads the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Form {
+    /// As GitHub's Markdown.
+    #[default]
+    Markdown,
+    /// As it is: titles, commit messages, chat.
+    Plain,
+}
+
+/// What happens to a construct that acts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Treat {
+    /// It is shown, and does nothing.
+    #[default]
+    Neutralise,
+    /// It stays.
+    Keep,
+}
+
+/// What to neutralise; by default everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SanitiseRules {
+    /// How the text is read.
+    pub form: Form,
+    /// `@name`, which notifies people.
+    pub mentions: Treat,
+    /// `fixes #12`, which closes issues.
+    pub closing: Treat,
+    /// Images, which tell their host who reads.
+    pub images: Treat,
+    /// Lines that start with `/word`, which bots obey.
+    pub commands: Treat,
+}
+
+impl SanitiseRules {
+    /// Everything neutralised in Markdown.
+    #[must_use]
+    pub fn markdown() -> Self {
+        Self::default()
+    }
+
+    /// Everything neutralised in plain text.
+    #[must_use]
+    pub fn plain() -> Self {
+        Self { form: Form::Plain, ..Self::default() }
+    }
+}
+
+/// Harmless text, and what was done to it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Sanitised {
+    /// The text.
+    pub text: String,
+    /// What was taken out or changed, for the human who decides.
+    pub notes: Vec<String>,
+}
+
+/// Makes a text harmless.
+#[must_use]
+pub fn sanitise(text: &str, rules: &SanitiseRules) -> Sanitised {
+    let (text, mut notes) = reveal(text);
+    let text = match rules.form {
+        Form::Markdown => markdown::neutralise(&text, rules, &mut notes),
+        Form::Plain => plain(&text, rules, &mut notes),
+    };
+    Sanitised { text, notes }
+}
+
+/// Makes every text of an item harmless, each in the form of the place it goes to; notes name the part.
+#[must_use]
+pub fn sanitise_item(item: &StagedItem, rules: &SanitiseRules) -> (StagedItem, Vec<String>) {
+    let mut out = item.clone();
+    let mut notes = Vec::new();
+    let mut clean = |text: &str, form: Form| {
+        let done = sanitise(text, &SanitiseRules { form, ..*rules });
+        notes.extend(done.notes.into_iter().map(|note| format!("{}: {note}", item.name)));
+        done.text
+    };
+    // A title is one line before it is cleaned for good, so that no construct hides behind a line break.
+    out.title = item.title.as_ref().map(|title| {
+        let line = clean(title, Form::Plain).replace(['\n', '\t'], " ");
+        clean(&line, Form::Plain)
+    });
+    out.body = match item.kind {
+        ActionKind::Webhook => json_strings(&item.body, &mut |text| clean_data(text)),
+        ActionKind::Commit | ActionKind::Slack => clean(&item.body, Form::Plain),
+        _ => clean(&item.body, Form::Markdown),
+    };
+    for comment in &mut out.comments {
+        comment.body = clean(&comment.body, Form::Markdown);
+    }
+    (out, notes)
+}
+
+/// A text without what nobody sees, to tell whether two texts say the same.
+pub(super) fn essence(text: &str) -> String {
+    invisible::strip(text).0.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn clean_data(text: &str) -> String {
+    reveal(text).0
+}
+
+/// The same JSON with every string value cleaned; text that is no JSON cannot come this far and is dropped.
+fn json_strings(text: &str, clean: &mut dyn FnMut(&str) -> String) -> String {
+    fn walk(value: &mut Value, clean: &mut dyn FnMut(&str) -> String) {
+        match value {
+            Value::String(text) => *text = clean(text),
+            Value::Array(values) => values.iter_mut().for_each(|value| walk(value, clean)),
+            Value::Object(map) => map.values_mut().for_each(|value| walk(value, clean)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    let mut value = json::read(text).unwrap_or(Value::Null);
+    walk(&mut value, clean);
+    value.to_string()
+}
+
+/// Takes out what nobody sees and what looks like our marker.
+fn reveal(text: &str) -> (String, Vec<String>) {
+    let (text, removed) = invisible::strip(text);
+    let mut notes = removed_notes(&removed);
+    static MARKER: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?is)<!-*\s*loopwright\s*:(?:.{0,400}?-->)?"));
+    let forged = MARKER.find_iter(&text).count();
+    if forged > 0 {
+        notes.push(format!("removed {forged} forged marker(s)"));
+    }
+    let text = MARKER.replace_all(&text, "{forged marker removed}").into_owned();
+    (text, notes)
+}
+
+fn removed_notes(removed: &Removed) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut note = |count: usize, what: &str| {
+        if count > 0 {
+            notes.push(format!("removed {count} {what}"));
+        }
+    };
+    note(removed.escapes, "terminal escape(s)");
+    note(removed.controls, "control character(s)");
+    note(removed.invisible, "invisible character(s)");
+    if !removed.spelled.is_empty() {
+        notes.push(format!("hidden tag characters spell `{}`", invisible::printable(&removed.spelled, 200)));
+    }
+    notes
+}
+
+pub(super) fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("the pattern is constant")
+}
+
+/// Words that close an issue on one forge or another.
+pub(super) const CLOSING: &str = r"close|closes|closed|closing|fix|fixes|fixed|fixing|resolve|resolves|resolved|resolving|implement|implements|implemented|implementing";
+
+/// A link whose characters are all part of it for every forge.
+pub(super) const URL: &str = r"https?://[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::[0-9]+)?(?:/[A-Za-z0-9/._~%+=&?#:@-]*)?";
+
+/// Plain text knows no code and no escapes, so a space is put where a forge would otherwise act.
+fn plain(text: &str, rules: &SanitiseRules, notes: &mut Vec<String>) -> String {
+    let mut text = text.to_owned();
+    if rules.mentions == Treat::Neutralise {
+        text = plain_mentions(&text, notes);
+    }
+    if rules.closing == Treat::Neutralise {
+        text = plain_closing(&text, notes);
+    }
+    if rules.commands == Treat::Neutralise {
+        static COMMAND: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?m)^(\s*)/([A-Za-z])"));
+        text = replaced(&COMMAND, &text, "${1}/ ${2}", "bot command(s)", notes);
+    }
+    text
+}
+
+fn plain_mentions(text: &str, notes: &mut Vec<String>) -> String {
+    static ALARM: LazyLock<Regex> = LazyLock::new(|| pattern(r"<([!@#])"));
+    let text = replaced(&ALARM, text, "< ${1}", "chat mention(s)", notes);
+    static MENTION: LazyLock<Regex> =
+        LazyLock::new(|| pattern(&format!(r"(?P<url>(?:^|[\s(]){URL})|(?P<before>^|[^A-Za-z0-9_])@(?P<first>\w)")));
+    let mut count = 0;
+    let text = MENTION.replace_all(&text, |found: &Captures<'_>| match found.name("url") {
+        Some(url) => url.as_str().to_owned(),
+        None => {
+            count += 1;
+            format!("{}@ {}", &found["before"], &found["first"])
+        }
+    });
+    if count > 0 {
+        notes.push(format!("neutralised {count} mention(s)"));
+    }
+    text.into_owned()
+}
+
+fn plain_closing(text: &str, notes: &mut Vec<String>) -> String {
+    static KEYWORD: LazyLock<Regex> = LazyLock::new(|| pattern(&format!(r"(?i)\b(?:{CLOSING})\b")));
+    static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(r"(?i)(#|\bgh-|/(?:issues|pull|pulls|merge_requests|work_items|-/issues|-/merge_requests)/)([0-9])")
+    });
+    // A keyword counts for all that follows in its paragraph, because some forges close whole lists of issues.
+    let paragraphs = text.split("\n\n").map(|paragraph| match KEYWORD.find(paragraph) {
+        None => paragraph.to_owned(),
+        Some(keyword) => {
+            let (before, after) = paragraph.split_at(keyword.start());
+            before.to_owned() + &replaced(&REFERENCE, after, "${1} ${2}", "closing reference(s)", notes)
+        }
+    });
+    paragraphs.collect::<Vec<_>>().join("\n\n")
+}
+
+fn replaced(pattern: &Regex, text: &str, with: &str, what: &str, notes: &mut Vec<String>) -> String {
+    let count = pattern.find_iter(text).count();
+    if count > 0 {
+        notes.push(format!("neutralised {count} {what}"));
+    }
+    pattern.replace_all(text, with).into_owned()
+}
