@@ -103,7 +103,7 @@ mod tests {
         let entry = |&(pid, ppid, session, start): &(u32, u32, u32, u64)| {
             (pid, Entry { pid, ppid, group: session, session, state: b'S', start })
         };
-        Table { entries: lines.iter().map(entry).collect(), vanished: 0 }
+        Table { entries: lines.iter().map(entry).collect() }
     }
 
     fn root(pid: u32, start: u64) -> Root {

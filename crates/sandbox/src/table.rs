@@ -32,22 +32,19 @@ impl Entry {
 /// All processes at about one instant.
 pub(crate) struct Table {
     pub(crate) entries: BTreeMap<u32, Entry>,
-    /// Processes that went away while we looked, so that a child of theirs may have been missed.
-    pub(crate) vanished: usize,
 }
 
 impl Table {
     pub(crate) fn read() -> io::Result<Self> {
-        let mut table = Self { entries: BTreeMap::new(), vanished: 0 };
-        for item in fs::read_dir("/proc")? {
-            let Some(pid) = item.ok().and_then(|item| item.file_name().to_str()?.parse().ok()) else { continue };
-            match read_entry(pid) {
-                Some(entry) => drop(table.entries.insert(pid, entry)),
-                None => table.vanished += 1,
-            }
-        }
-        Ok(table)
+        let numbers = fs::read_dir("/proc")?.filter_map(|item| item.ok()?.file_name().to_str()?.parse().ok());
+        Ok(Self { entries: numbers.filter_map(read_entry).map(|entry| (entry.pid, entry)).collect() })
     }
+}
+
+/// The children of our first thread, which is the one that the kernel gives orphans to.
+pub(crate) fn adopted(us: u32) -> Vec<u32> {
+    let children = fs::read_to_string(format!("/proc/self/task/{us}/children")).unwrap_or_default();
+    children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
 /// The entry of one process, if it exists.

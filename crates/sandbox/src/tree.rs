@@ -5,7 +5,8 @@ use crate::members::{Root, Us, members};
 use crate::spawn::COOKIE_VAR;
 use crate::table::{self, Entry, Table};
 use rustix::process::Signal;
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -18,22 +19,34 @@ static LIVE: Mutex<Vec<Root>> = Mutex::new(Vec::new());
 /// How long SIGKILL may take to show: only a process stuck in the kernel needs longer.
 const KILL_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Looks at the tree that find nobody and miss nothing: with processes vanishing meanwhile, this many.
-const QUIET_LOOKS: usize = 3;
+/// Nobody is called unkillable before this many tries, however slow the host made them.
+const KILL_TRIES: usize = 10;
+
+/// How often the quick look for hopping orphans is repeated before the thorough one.
+const CHASE_STEPS: usize = 100;
 
 /// What ending a tree took.
 #[derive(Debug, Default)]
 pub(crate) struct Swept {
     /// How many processes were killed.
     pub(crate) killed: usize,
-    /// Those that live on: stuck in the kernel, or another user's.
+    /// Those that live on: stuck in the kernel, another user's, or forking away faster than we can follow.
     pub(crate) unkillable: Vec<u32>,
 }
 
 /// One look at a tree.
 struct Look {
     alive: Vec<Entry>,
-    vanished: usize,
+    /// Orphans of the tree that had ended, and were collected in this look.
+    collected: Vec<u32>,
+}
+
+impl Look {
+    /// Proof that nobody is left. Whoever forks and exits to get away leaves a dead process, which only we can
+    /// collect; so a look that finds neither the living nor the newly dead cannot have missed somebody.
+    fn is_empty(&self) -> bool {
+        self.alive.is_empty() && self.collected.is_empty()
+    }
 }
 
 /// A tree that dies when this is dropped.
@@ -107,21 +120,44 @@ pub(crate) fn collect_orphans(root: &Root) {
 pub(crate) fn kill(root: &Root) -> Swept {
     let deadline = Instant::now() + KILL_PATIENCE;
     let mut hit = BTreeSet::new();
-    let mut quiet = 0;
+    let mut tries = 0;
     loop {
+        tries += 1;
         let Ok(look) = freeze_and_kill(root, deadline) else {
             return kill_group_blindly(root);
         };
         hit.extend(look.alive.iter().filter(|entry| entry.pid != root.pid).map(|entry| (entry.pid, entry.start)));
-        quiet = if look.alive.is_empty() { quiet + 1 } else { 0 };
-        if quiet >= QUIET_LOOKS || (quiet > 0 && look.vanished == 0) {
+        if look.is_empty() {
             return Swept { killed: hit.len(), unkillable: Vec::new() };
         }
-        if Instant::now() > deadline {
-            let left: Vec<u32> = look.alive.iter().map(|entry| entry.pid).collect();
-            return Swept { killed: hit.len().saturating_sub(left.len()), unkillable: left };
+        if tries > KILL_TRIES && Instant::now() > deadline {
+            let alive: Vec<u32> = look.alive.iter().map(|entry| entry.pid).collect();
+            let killed = hit.len().saturating_sub(alive.len());
+            return Swept { killed, unkillable: if alive.is_empty() { look.collected } else { alive } };
         }
+        chase(root);
         table::await_end(&look.alive);
+    }
+}
+
+/// Kills orphans as they arrive. A process that forks, exits and does so again from its child is gone
+/// before a look at the whole table is over; but each of them becomes our child, and that list is short and quick to read.
+fn chase(root: &Root) {
+    let live = live();
+    let us = us();
+    let others: Vec<Root> = live.iter().filter(|other| *other != root).cloned().collect();
+    for _ in 0..CHASE_STEPS {
+        let fresh = table::adopted(us.pid).into_iter().filter(|pid| live.iter().all(|root| root.pid != *pid));
+        let entries = fresh.filter_map(table::read_entry).map(|entry| (entry.pid, entry)).collect();
+        let table = Table { entries };
+        let alive: Vec<Entry> = members(root, &others, us, &table, &|pid| table::environ_value(pid, COOKIE_VAR))
+            .into_iter()
+            .filter(|entry| !entry.is_dead())
+            .collect();
+        if alive.is_empty() {
+            return;
+        }
+        signal_all(&alive, Signal::KILL);
     }
 }
 
@@ -169,14 +205,17 @@ fn look(root: &Root, act: impl FnOnce(&[Entry])) -> io::Result<Look> {
     let others: Vec<Root> = live.iter().filter(|other| *other != root).cloned().collect();
     let us = us();
     let table = Table::read()?;
-    let cookie_of = |pid| table::environ_value(pid, COOKIE_VAR);
+    // Every other tree asks for the same environments, so each is read once.
+    let cookies = RefCell::new(BTreeMap::new());
+    let cookie_of =
+        |pid| cookies.borrow_mut().entry(pid).or_insert_with(|| table::environ_value(pid, COOKIE_VAR)).clone();
     let (dead, alive): (Vec<Entry>, Vec<Entry>) =
         members(root, &others, us, &table, &cookie_of).into_iter().partition(Entry::is_dead);
     act(&alive);
-    for entry in dead.iter().filter(|entry| entry.ppid == us.pid && live.iter().all(|root| root.pid != entry.pid)) {
-        table::reap(entry.pid);
-    }
-    Ok(Look { alive, vanished: table.vanished })
+    let adopted = |entry: &&Entry| entry.ppid == us.pid && live.iter().all(|root| root.pid != entry.pid);
+    let collected: Vec<u32> = dead.iter().filter(adopted).map(|entry| entry.pid).collect();
+    collected.iter().copied().for_each(table::reap);
+    Ok(Look { alive, collected })
 }
 
 fn live() -> MutexGuard<'static, Vec<Root>> {

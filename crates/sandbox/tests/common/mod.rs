@@ -1,0 +1,77 @@
+//! What the tests of real processes share: short ways to start one, and to ask whether one is gone.
+
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+
+use loopwright_sandbox::{Cancel, Cookie, Ended, Flow, Limits, Spawn, Stream, Watch, run};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A shell script in an otherwise ordinary environment.
+pub fn sh(script: &str) -> Spawn {
+    command("/bin/sh", &["-c", script])
+}
+
+/// A Python script, for what a shell cannot do.
+pub fn python(script: &str) -> Spawn {
+    command("python3", &["-c", script])
+}
+
+pub fn command(program: &str, args: &[&str]) -> Spawn {
+    let mut spawn = Spawn::new(program, "/", Cookie::new("test"));
+    spawn.env.insert("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into());
+    spawn.args = args.iter().map(Into::into).collect();
+    spawn
+}
+
+pub fn limited(mut spawn: Spawn, change: impl FnOnce(&mut Limits)) -> Spawn {
+    // A bound on every test: a program that should have ended shows as `How::Wall`, not as a hung suite.
+    spawn.limits.wall = Some(Duration::from_secs(60));
+    change(&mut spawn.limits);
+    spawn
+}
+
+/// Runs with nobody watching.
+pub async fn ended(spawn: Spawn) -> Ended {
+    let spawn = if spawn.limits.wall.is_none() { limited(spawn, |_| ()) } else { spawn };
+    run(spawn, &mut (), &Cancel::new(), |_| ()).await.expect("the program starts")
+}
+
+/// Calls back once, when the program has written a whole line.
+pub struct OnLine<F>(pub Vec<u8>, pub Option<F>);
+
+impl<F: FnOnce(&str) -> Flow + Send> OnLine<F> {
+    pub fn new(then: F) -> Self {
+        Self(Vec::new(), Some(then))
+    }
+}
+
+impl<F: FnOnce(&str) -> Flow + Send> Watch for OnLine<F> {
+    fn chunk(&mut self, _: Stream, bytes: &[u8]) -> Flow {
+        self.0.extend_from_slice(bytes);
+        let whole = self.0.contains(&b'\n');
+        match self.1.take_if(|_| whole) {
+            Some(then) => then(&String::from_utf8_lossy(&self.0)),
+            None => Flow::Continue,
+        }
+    }
+}
+
+pub fn numbers(text: &str) -> Vec<u32> {
+    text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
+}
+
+/// Whether a process of this number runs (one that waits to be collected does not).
+pub fn runs(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z') && !rest.starts_with('X'))
+}
+
+/// Waits for a condition that another process brings about, and fails with its name if it does not come.
+pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < deadline, "waited too long until {what}");
+        tokio::task::yield_now().await;
+        std::thread::yield_now();
+    }
+}

@@ -1,0 +1,171 @@
+//! When a program is ended, and what the record says about it: real processes, short limits.
+
+mod common;
+
+use common::{OnLine, command, ended, limited, python, sh};
+use loopwright_sandbox::{Cancel, Cookie, Flow, How, Spawn, SpawnErrorKind, Stdin, run};
+use std::time::Duration;
+
+const SHORT: Duration = Duration::from_millis(150);
+
+#[tokio::test]
+async fn program_that_ends_by_itself_keeps_its_code_and_its_streams_apart() {
+    let end = ended(sh("echo out; echo err >&2; exit 3")).await;
+    assert_eq!((end.how, end.code), (How::Exited(3), Some(3)));
+    assert_eq!((end.stdout.to_lossy_string().as_str(), end.stderr.to_lossy_string().as_str()), ("out\n", "err\n"));
+    assert!(!end.leaky && end.killed == 0 && !end.term_ignored && end.unkillable.is_empty());
+}
+
+#[tokio::test]
+async fn program_that_dies_by_a_signal_says_which() {
+    let end = ended(sh("kill -SEGV $$")).await;
+    assert_eq!((end.how, end.code), (How::Signaled(11), None));
+}
+
+#[tokio::test]
+async fn silent_program_is_ended_as_idle() {
+    let end = ended(limited(sh("sleep 1000"), |limits| limits.idle = Some(SHORT))).await;
+    assert_eq!(end.how, How::Idle);
+    assert!(!end.term_ignored && end.wall >= SHORT);
+}
+
+#[tokio::test]
+async fn chatty_program_is_not_idle_but_meets_the_wall() {
+    let talk = sh("while :; do echo x; sleep 0.01; done");
+    let end = ended(limited(talk, |limits| {
+        limits.idle = Some(Duration::from_secs(30));
+        limits.wall = Some(SHORT);
+    }))
+    .await;
+    assert_eq!(end.how, How::Wall);
+    assert!(end.stdout.total > 0 && end.wall >= SHORT);
+}
+
+#[tokio::test]
+async fn program_that_ignores_term_is_killed_and_the_record_says_so() {
+    let deaf = "import signal, time; signal.signal(15, signal.SIG_IGN); print('deaf', flush=True); time.sleep(1000)";
+    let cancel = Cancel::new();
+    let mut when_deaf = OnLine::new(|_: &str| {
+        cancel.cancel();
+        Flow::Continue
+    });
+    let spawn = limited(python(deaf), |limits| limits.grace = SHORT);
+    let end = run(spawn, &mut when_deaf, &cancel, |_| ()).await.expect("python starts");
+    assert_eq!((end.how, end.code), (How::Cancelled, None));
+    assert!(end.term_ignored && end.wall >= SHORT);
+}
+
+#[tokio::test]
+async fn program_that_hears_term_may_end_in_its_own_way() {
+    let tidy = "import signal, sys, time\nsignal.signal(15, lambda *_: sys.exit(7))\nprint('up', flush=True)\ntime.sleep(1000)";
+    let cancel = Cancel::new();
+    let mut when_up = OnLine::new(|_: &str| {
+        cancel.cancel();
+        Flow::Continue
+    });
+    let end = run(limited(python(tidy), |_| ()), &mut when_up, &cancel, |_| ()).await.expect("python starts");
+    assert_eq!((end.how, end.code, end.term_ignored), (How::Cancelled, Some(7), false));
+}
+
+#[tokio::test]
+async fn stopped_program_still_hears_term() {
+    let cancel = Cancel::new();
+    let mut stopped = OnLine::new(|_: &str| {
+        cancel.cancel();
+        Flow::Continue
+    });
+    let spawn = limited(sh("echo up; kill -STOP $$; sleep 1000"), |limits| limits.grace = Duration::from_secs(20));
+    let end = run(spawn, &mut stopped, &cancel, |_| ()).await.expect("sh starts");
+    assert_eq!((end.how, end.term_ignored), (How::Cancelled, false));
+}
+
+#[tokio::test]
+async fn watcher_that_says_stop_ends_the_run() {
+    let mut stop = OnLine::new(|_: &str| Flow::Stop);
+    let end = run(limited(sh("echo x; sleep 1000"), |_| ()), &mut stop, &Cancel::new(), |_| ()).await.expect("sh starts");
+    assert_eq!(end.how, How::Stopped);
+}
+
+#[tokio::test]
+async fn run_that_is_cancelled_beforehand_starts_nothing() {
+    let cancel = Cancel::new();
+    cancel.cancel();
+    let end = run(sh("exit 0"), &mut (), &cancel, |_| panic!("started")).await.expect("no attempt, no error");
+    assert_eq!((end.how, end.code), (How::Cancelled, None));
+}
+
+#[tokio::test]
+async fn input_reaches_the_program_and_then_ends() {
+    let mut spawn = command("cat", &[]);
+    spawn.stdin = Stdin::Bytes(b"a\0b\n".to_vec());
+    assert_eq!(ended(spawn).await.stdout.whole().as_deref(), Some(b"a\0b\n".as_slice()));
+}
+
+#[tokio::test]
+async fn large_input_to_a_program_that_never_reads_it_blocks_nobody() {
+    let mut spawn = sh("exit 0");
+    spawn.stdin = Stdin::Bytes(vec![b'x'; 10 << 20]);
+    assert_eq!(ended(spawn).await.how, How::Exited(0));
+}
+
+#[tokio::test]
+async fn program_without_input_reads_the_end_at_once() {
+    assert_eq!(ended(command("cat", &[])).await.how, How::Exited(0));
+}
+
+#[tokio::test]
+async fn environment_is_only_what_was_given_and_the_cookie() {
+    let mut spawn = command("env", &[]);
+    spawn.cookie = Cookie::from_recorded("recorded".to_owned());
+    let text = ended(spawn).await.stdout.to_lossy_string();
+    assert_eq!(text, "LOOPWRIGHT_COOKIE=recorded\nPATH=/usr/local/bin:/usr/bin:/bin\n");
+}
+
+#[tokio::test]
+async fn program_has_a_session_of_its_own_and_no_terminal() {
+    let end = ended(sh("cut -d' ' -f1,5,6 /proc/$$/stat; : </dev/tty")).await;
+    let ids = common::numbers(&end.stdout.to_lossy_string());
+    assert!(ids.len() == 3 && ids.iter().all(|id| *id == ids[0]), "pid, group and session differ: {ids:?}");
+    assert!(end.stderr.to_lossy_string().contains("/dev/tty"), "{:?}", end.stderr);
+}
+
+#[tokio::test]
+async fn broken_pipe_ends_a_writer_as_it_does_in_a_shell() {
+    assert_eq!(ended(sh("yes | head -n 1")).await.stdout.to_lossy_string(), "y\n");
+}
+
+#[tokio::test]
+async fn programs_that_cannot_start_say_why() {
+    let dir = tempfile::tempdir().expect("temporary directory");
+    let plain = dir.path().join("plain");
+    std::fs::write(&plain, "no program").expect("write");
+    let cookie = || Cookie::new("test");
+    let cases = [
+        (Spawn::new("/no/such/program", "/", cookie()), SpawnErrorKind::NotFound, "/no/such/program"),
+        (command("no-such-program", &[]), SpawnErrorKind::NotFound, "no-such-program"),
+        (Spawn::new(&plain, "/", cookie()), SpawnErrorKind::NotExecutable, "plain"),
+        (Spawn::new(dir.path(), "/", cookie()), SpawnErrorKind::NotExecutable, "start"),
+        (Spawn::new("/bin/sh", "/no/such/folder", cookie()), SpawnErrorKind::Cwd, "/no/such/folder"),
+        (command("sh", &["nul\0byte"]), SpawnErrorKind::Other, "sh"),
+    ];
+    for (spawn, kind, part) in cases {
+        let error = run(spawn, &mut (), &Cancel::new(), |_| panic!("started")).await.expect_err("cannot start");
+        assert_eq!(error.kind, kind, "{error}");
+        assert!(error.to_string().contains(part), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn host_without_free_descriptors_is_short_of_resources() {
+    // In a process of its own, because the limit is for all of a process: every number is taken but none is leaked.
+    let mut held = Vec::new();
+    let _ = rustix::process::setrlimit(
+        rustix::process::Resource::Nofile,
+        rustix::process::Rlimit { current: Some(64), maximum: Some(64) },
+    );
+    while let Ok(file) = std::fs::File::open("/dev/null") {
+        held.push(file);
+    }
+    let error = run(sh("exit 0"), &mut (), &Cancel::new(), |_| ()).await.expect_err("no descriptors");
+    assert_eq!(error.kind, SpawnErrorKind::Resources, "{error}");
+}
