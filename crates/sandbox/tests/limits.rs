@@ -82,7 +82,8 @@ async fn stopped_program_still_hears_term() {
 #[tokio::test]
 async fn watcher_that_says_stop_ends_the_run() {
     let mut stop = OnLine::new(|_: &str| Flow::Stop);
-    let end = run(limited(sh("echo x; sleep 1000"), |_| ()), &mut stop, &Cancel::new(), |_| ()).await.expect("sh starts");
+    let end =
+        run(limited(sh("echo x; sleep 1000"), |_| ()), &mut stop, &Cancel::new(), |_| ()).await.expect("sh starts");
     assert_eq!(end.how, How::Stopped);
 }
 

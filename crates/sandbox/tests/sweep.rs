@@ -20,11 +20,8 @@ time.sleep(1000)
 
 fn engine(cookie: &str) -> (Child, Vec<u32>) {
     #[expect(clippy::disallowed_methods, reason = "a foreign engine does not come through our door")]
-    let mut child = Command::new("python3")
-        .args(["-c", ENGINE, cookie])
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("python starts");
+    let mut child =
+        Command::new("python3").args(["-c", ENGINE, cookie]).stdout(Stdio::piped()).spawn().expect("python starts");
     let lines = BufReader::new(child.stdout.take().expect("piped")).lines().take(3);
     let text: Vec<String> = lines.map(|line| line.expect("a line")).collect();
     (child, numbers(&text.join("\n")))

@@ -189,7 +189,9 @@ async fn orphans_that_end_during_a_long_run_are_collected_meanwhile() {
         let us = std::process::id().to_string();
         let stats = std::fs::read_dir("/proc").expect("proc").flatten();
         let texts = stats.filter_map(|item| std::fs::read_to_string(item.path().join("stat")).ok());
-        texts.filter(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(&format!("Z {us} ")))).count()
+        texts
+            .filter(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(&format!("Z {us} "))))
+            .count()
     };
     let script = "for i in $(seq 200); do (setsid true &); done; while :; do (setsid true &); sleep 0.1; done";
     let cancel = Cancel::new();
