@@ -183,7 +183,7 @@ impl EngineRepo {
     pub async fn keep(&self, round: &str, name: &str, commit: &Oid) -> Result<String, GitError> {
         let reference = format!("refs/loopwright/{round}/{name}");
         if let Some(there) = self.resolve(&reference).await? {
-            let moved = || GitError::new("update-ref", &[reference.clone()], GitErrorKind::Moved, b"");
+            let moved = || GitError::new("update-ref", std::slice::from_ref(&reference), GitErrorKind::Moved, b"");
             return if there == *commit { Ok(reference) } else { Err(moved()) };
         }
         let call = self.call("git.update-ref").args(["--", &reference, commit.as_str(), &commit.zero_like()]);

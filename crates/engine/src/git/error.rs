@@ -64,7 +64,7 @@ impl GitError {
     }
 
     /// The same error with a kind that the caller knows better.
-    pub(crate) fn as_kind(mut self, kind: GitErrorKind) -> Self {
+    pub(crate) fn with_kind(mut self, kind: GitErrorKind) -> Self {
         self.kind = kind;
         self
     }
@@ -102,9 +102,9 @@ pub(crate) fn classify(code: Option<i32>, stderr: &[u8]) -> GitErrorKind {
         || says("bad revision")
         || says("Needed a single revision")
         || says("not our ref")
+        || says("does not exist in")
+        || says("Not a valid object name")
     {
-        GitErrorKind::UnknownRef
-    } else if says("does not exist in") || says("Not a valid object name") {
         GitErrorKind::UnknownRef
     } else {
         GitErrorKind::Failed(code)

@@ -96,7 +96,7 @@ impl Git {
         let call =
             Call::new("git.rev-parse").git_dir(&repo.git_dir).args(["HEAD^{commit}", "--symbolic-full-name", "HEAD"]);
         let answer = self.run(call).await.map_err(|error| match error.kind {
-            GitErrorKind::UnknownRef => error.as_kind(GitErrorKind::NoCommits),
+            GitErrorKind::UnknownRef => error.with_kind(GitErrorKind::NoCommits),
             _ => error,
         })?;
         let text = answer.line();
@@ -156,7 +156,7 @@ impl UserRepo {
         git.run(Call::new("git.check-ref-format").arg(&reference)).await?;
         git.run(Call::new("git.cat-file").git_dir(&self.git_dir).args(["-e", &format!("{base}^{{commit}}")]))
             .await
-            .map_err(|error| error.as_kind(GitErrorKind::UnknownRef))?;
+            .map_err(|error| error.with_kind(GitErrorKind::UnknownRef))?;
         let exists = Call::new("git.show-ref").git_dir(&self.git_dir).args(["--verify", "--quiet", &reference]);
         if git.ask(&exists).await?.code == Some(0) {
             return Err(GitError::new("show-ref", &[reference], GitErrorKind::Moved, b"the branch exists already"));

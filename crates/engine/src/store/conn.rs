@@ -210,8 +210,8 @@ impl Conn {
     pub(super) async fn script(&mut self, sql: String) -> Outcome<()> {
         let script = sqlx::raw_sql(AssertSqlSafe(sql));
         match self {
-            Conn::Sqlite(conn) => drop(script.execute(conn).await?),
-            Conn::Postgres(conn) => drop(script.execute(conn).await?),
+            Conn::Sqlite(conn) => script.execute(conn).await.map(|_| ())?,
+            Conn::Postgres(conn) => script.execute(conn).await.map(|_| ())?,
         }
         Ok(())
     }

@@ -134,7 +134,7 @@ fn sqlite_kind(code: i32, message: &str) -> StoreErrorKind {
         (READONLY_DBMOVED, _) => StoreErrorKind::Replaced,
         (_, 5 | 6) => StoreErrorKind::Busy(text),
         (_, 11 | 26) => StoreErrorKind::Corrupt(text),
-        (_, 19 | 20 | 18) => StoreErrorKind::Invalid(text),
+        (_, 18..=20) => StoreErrorKind::Invalid(text),
         // A missing table or column is damage too: the version said that it is there.
         (_, 1) => StoreErrorKind::Corrupt(text),
         _ => StoreErrorKind::Io(text),

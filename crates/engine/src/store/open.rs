@@ -51,6 +51,7 @@ pub(super) struct Writer {
 }
 
 /// Where the database is.
+#[expect(clippy::large_enum_variant, reason = "there is one of it a store")]
 pub(super) enum Place {
     Sqlite(SqlitePlace),
     Postgres(PostgresPlace),

@@ -220,6 +220,7 @@ fn parse_record(text: &str) -> Option<OwnerRow> {
 
 /// Who holds the lock. Between taking the lock and writing its record a holder shows none, or that of a
 /// dead one: we look again for a moment rather than name the wrong process.
+#[expect(clippy::disallowed_methods, reason = "a lock file has no event to wait for; at most 50 short looks")]
 async fn holder(file: &mut File) -> OwnerRow {
     let mut last = None;
     for _ in 0..50 {
