@@ -40,7 +40,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "lints",
         when: When::Whole,
-        work: Work::Cargo { words: &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"], env: &[] },
+        work: Work::Cargo {
+            words: &["clippy", "--workspace", "--all-targets", "--keep-going", "--", "-D", "warnings"],
+            env: &[],
+        },
     },
     Step {
         name: "documentation",

@@ -138,10 +138,8 @@ impl AllowlistGate {
             Some(format!("{} is not verified", action.kind))
         } else if !self.kinds.contains(&action.kind) {
             Some(format!("{} is not on the loop's allow list", action.kind))
-        } else if let Some(path) = action.sensitive.first() {
-            Some(format!("`{path}` is sensitive"))
         } else {
-            None
+            action.sensitive.first().map(|path| format!("`{path}` is sensitive"))
         }
     }
 }
