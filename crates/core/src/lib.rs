@@ -10,6 +10,7 @@ pub mod human_gate;
 pub mod level;
 pub mod outbox;
 pub mod outcome;
+pub mod prompt;
 pub mod spec;
 pub mod units;
 pub mod verdict;

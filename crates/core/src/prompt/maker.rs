@@ -1,0 +1,208 @@
+//! The maker's brief: rules, intent, level, outputs, the loop's own words, then what this round and this attempt bring.
+
+use super::clean::{fenced, plain};
+use super::{FENCE_RULE, Named};
+use crate::level::LoopLevel;
+use crate::spec::ActionKind;
+
+const INTENT_MAX: usize = 4 << 10;
+const LOOP_MAX: usize = 64 << 10;
+const SKILL_MAX: usize = 32 << 10;
+const SKILLS_MAX: usize = 16;
+const CONTEXT_MAX: usize = 32 << 10;
+const STATE_MAX: usize = 16 << 10;
+const ITEM_MAX: usize = 16 << 10;
+const FEEDBACK_MAX: usize = 8 << 10;
+const FEEDBACKS_MAX: usize = 16;
+
+/// What a maker is told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MakerBrief {
+    /// The loop's intent.
+    pub intent: String,
+    /// How far the loop is trusted.
+    pub level: LoopLevel,
+    /// Kinds it may stage.
+    pub outputs: Vec<ActionKind>,
+    /// Paths whose existing files may not change.
+    pub protect: Vec<String>,
+    /// The loop's `# Maker`.
+    pub instructions: String,
+    /// Know-how files of the trusted checkout.
+    pub skills: Vec<Named>,
+    /// Files of the repository the loop wants shown.
+    pub context: Vec<Named>,
+    /// The round's mark: unguessable, made after everything that is fenced with it was written.
+    pub mark: String,
+    /// What was recalled, as JSON.
+    pub state: String,
+    /// The unit of work.
+    pub item: Option<WorkItem>,
+    /// The attempt, from 1.
+    pub attempt: u32,
+    /// How many there may be.
+    pub attempts: u32,
+    /// Why the attempt before was not good enough.
+    pub feedback: Vec<Feedback>,
+}
+
+/// A unit of outside work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WorkItem {
+    /// Its stable key.
+    pub key: String,
+    /// What it is about, as its author wrote it.
+    pub text: String,
+}
+
+/// What said no to the attempt before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Feedback {
+    /// A gate.
+    Gate {
+        /// Its name.
+        name: String,
+        /// How it ended, in our words.
+        why: String,
+        /// The end of its output.
+        output: String,
+    },
+    /// The checker.
+    Checker {
+        /// What fell short, by dimension.
+        reasons: Vec<String>,
+    },
+    /// A rule of the engine: protected paths, the test inventory, an empty change.
+    Rule {
+        /// What was broken, in our words.
+        why: String,
+    },
+}
+
+const RULES: &str = "\
+# Your part
+
+You are the maker of a loop that Loopwright runs. You work alone: nobody answers questions while you work.
+
+- The current folder is a private copy of the repository. Change files here and nowhere else. Only files count: commits, \
+branches, hooks and git configuration that you make have no effect.
+- You cannot publish anything. What shall leave this machine you stage as a file in the folder that the environment \
+variable LOOPWRIGHT_OUTBOX names (see Outputs). One file with an unknown name makes the whole batch refused.
+- What earlier rounds left is in the JSON file that LOOPWRIGHT_STATE names.
+- When you cannot do the task, write why into CANNOT.md in the outbox folder and stop. That is an honest end, and better \
+than a change that only looks right.
+- What happens next: when you stop, every process you started is ended and your files are sealed. The engine runs the \
+gates itself on the sealed files, with its own copies of gate scripts and tests. Then a checker that has not seen your \
+words judges the change. Saying that you succeeded, or printing a verdict, has no effect.
+- Never delete, skip or weaken a test, and do not touch protected paths.
+";
+
+impl MakerBrief {
+    /// The brief as text.
+    #[must_use]
+    pub fn render(&self) -> String {
+        let mut parts = vec![format!("{RULES}- {FENCE_RULE}\n"), self.task()];
+        parts.extend(self.skills.iter().take(SKILLS_MAX).map(skill));
+        parts.extend(self.round());
+        parts.extend(self.refusals());
+        parts.join("\n")
+    }
+
+    fn task(&self) -> String {
+        let intent = plain(&self.intent, INTENT_MAX);
+        let words = plain(&self.instructions, LOOP_MAX);
+        let (level, outputs) = (level(self.level), self.staging());
+        format!("# Intent\n\n{intent}\n\n# Level\n\n{level}\n\n{outputs}{}\n# Task\n\n{words}\n", self.protected())
+    }
+
+    fn staging(&self) -> String {
+        let lines: String = self.outputs.iter().map(|kind| format!("- {}\n", grammar(*kind))).collect();
+        format!("# Outputs\n\nFiles you may stage (a prefix such as `01-` orders them):\n\n{lines}")
+    }
+
+    fn protected(&self) -> String {
+        if self.protect.is_empty() {
+            return String::new();
+        }
+        let list: String = self.protect.iter().map(|glob| format!("- `{}`\n", plain(glob, 300))).collect();
+        format!("\n# Protected paths\n\nWhat exists there may not be changed, renamed or deleted:\n\n{list}")
+    }
+
+    /// What this round brings, all of it data.
+    fn round(&self) -> Vec<String> {
+        let mut parts = vec!["# This round\n".to_owned()];
+        parts.extend(self.context.iter().take(SKILLS_MAX).map(|file| self.data(&file.name, &file.text, CONTEXT_MAX)));
+        if !self.state.trim().is_empty() {
+            parts.push(self.data("state", &self.state, STATE_MAX));
+        }
+        if let Some(item) = &self.item {
+            parts.push(self.data("item", &format!("{}\n{}", item.key, item.text), ITEM_MAX));
+        }
+        parts.push(format!("Attempt {} of {}.\n", self.attempt, self.attempts));
+        parts
+    }
+
+    fn refusals(&self) -> Vec<String> {
+        if self.feedback.is_empty() {
+            return Vec::new();
+        }
+        let intro = "# Why the attempt before was not good enough\n\nYour files are as you left them. Mend exactly this, \
+            the first point first, and keep to the intent.\n";
+        let points = self.feedback.iter().take(FEEDBACKS_MAX).map(|point| self.refusal(point));
+        std::iter::once(intro.to_owned()).chain(points).collect()
+    }
+
+    fn refusal(&self, point: &Feedback) -> String {
+        match point {
+            Feedback::Gate { name, why, output } => {
+                let output = self.data("gate output", output, FEEDBACK_MAX);
+                format!("The gate `{}` said no: {}\n\n{output}", plain(name, 200), plain(why, 1000))
+            }
+            Feedback::Checker { reasons } => {
+                format!("The checker said no:\n\n{}", self.data("checker", &reasons.join("\n"), FEEDBACK_MAX))
+            }
+            Feedback::Rule { why } => format!("A rule was broken: {}\n", plain(why, FEEDBACK_MAX)),
+        }
+    }
+
+    fn data(&self, name: &str, text: &str, bytes_max: usize) -> String {
+        fenced(&self.mark, name, text, bytes_max)
+    }
+}
+
+fn skill(skill: &Named) -> String {
+    format!("# Skill: {}\n\n{}\n", plain(&skill.name, 200), plain(&skill.text, SKILL_MAX))
+}
+
+fn level(level: LoopLevel) -> &'static str {
+    match level {
+        LoopLevel::L1Report => {
+            "L1, report: read, think and report. Change no file of the repository: a changed one makes the round refused. \
+            Stage your report, or end with it as your last words."
+        }
+        LoopLevel::L2Assisted => {
+            "L2, assisted: do the whole work here; a human decides about everything that would leave."
+        }
+        LoopLevel::L3Unattended => {
+            "L3, unattended: what the loop's allowlist names may leave once it is verified; a human decides about the rest."
+        }
+    }
+}
+
+fn grammar(kind: ActionKind) -> &'static str {
+    match kind {
+        ActionKind::Report => "`report.md`: the report",
+        ActionKind::PullRequest => {
+            "`pull-request.md`: first line the title, then the text; your changed files go with it"
+        }
+        ActionKind::Commit => "`commit.md`: the message of a commit of your changed files",
+        ActionKind::IssueComment => "`issue-comment-<number>.md`: a comment on an issue",
+        ActionKind::IssueLabel => "`issue-label-<number>.txt`: labels, one a line",
+        ActionKind::IssueCreate => "`issue-create.md`: first line the title, then the text",
+        ActionKind::PrComment => "`pr-comment-<number>.md`: a comment on a pull request",
+        ActionKind::PrInline => "`pr-inline-<number>.jsonl`: one `{\"path\", \"line\", \"body\"}` a line",
+        ActionKind::PrReview => "`pr-approve-<number>.md` or `pr-request-changes-<number>.md`: a review with its text",
+        ActionKind::Slack => "`slack.md`: a chat message",
+        ActionKind::Webhook => "`webhook-<name>.json`: the body of a call",
+    }
+}
