@@ -9,6 +9,7 @@ pub mod hash;
 pub mod human_gate;
 pub mod level;
 pub mod outbox;
+pub mod name;
 pub mod outcome;
 pub mod prompt;
 pub mod spec;

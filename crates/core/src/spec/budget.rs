@@ -25,20 +25,16 @@ pub struct Ceilings {
 }
 
 /// A loop's ceilings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
 pub struct BudgetSpec {
     /// For one round.
     pub round: Ceilings,
     /// For one item over all its rounds.
-    #[serde(skip_serializing_if = "is_empty")]
     pub item: Ceilings,
     /// For one loop and day.
     pub day: Ceilings,
 }
 
-fn is_empty(ceilings: &Ceilings) -> bool {
-    *ceilings == Ceilings::default()
-}
 
 impl Default for BudgetSpec {
     fn default() -> Self {

@@ -5,9 +5,22 @@
 
 mod agents;
 mod budget;
+mod checked;
+mod file;
 mod gates;
+mod json;
+mod markdown;
+mod notes;
 mod output;
+pub(crate) mod path;
+pub(crate) mod problem;
+pub(crate) mod reader;
+pub(crate) mod rules;
+mod seed;
+pub(crate) mod source;
+pub(crate) mod tree;
 mod triggers;
+pub(crate) mod when;
 
 pub use agents::{AgentSpec, AgentUse, Role};
 pub use budget::{BudgetSpec, Ceilings};
@@ -15,7 +28,11 @@ pub use gates::{
     BaseWord, Better, CountFloor, DiffGate, DiffRule, EvidenceRule, ExpectRule, Gate, JsonRule, LengthGate, LengthRule,
     Marker, MarkersGate, ParseGate, RunGate, ScoreRule, SecretsGate,
 };
+pub use checked::CheckedSpec;
+pub use file::read_loop_file;
 pub use output::{ActionKind, OutputSpec};
+pub use problem::{Problem, ProblemKind, Problems};
+pub use seed::Unread;
 pub use triggers::{CatchUp, ItemsForm, Overlap, ProbeSpec, Triggers};
 
 use crate::level::LoopLevel;
@@ -130,6 +147,10 @@ pub struct LoopSpec {
     pub timeout: Option<Span>,
     /// What each role is told.
     pub prompts: Prompts,
+    /// Text given to a builder method that could not be understood; [`LoopSpec::check`] reports it.
+    #[doc(hidden)]
+    #[serde(skip)]
+    pub unread: Vec<Unread>,
 }
 
 /// The shape of a loop's work.
@@ -294,6 +315,7 @@ impl LoopSpec {
             locks: Vec::new(),
             timeout: None,
             prompts: Prompts::default(),
+            unread: Vec::new(),
         }
     }
 

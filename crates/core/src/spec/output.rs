@@ -85,7 +85,7 @@ impl std::fmt::Display for ActionKind {
 }
 
 /// One permitted kind with its limits.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputSpec {
     /// The kind.
     pub kind: ActionKind,
@@ -94,10 +94,8 @@ pub struct OutputSpec {
     /// Whether a pull request starts as a draft.
     pub draft: bool,
     /// Labels put on what is created.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
     /// The only targets allowed (issue or pull request numbers, webhook names); any when empty.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub targets: Vec<String>,
 }
 

@@ -1,0 +1,102 @@
+//! A spec that keeps every rule: all the engine accepts. Only [`LoopSpec::check`] and the file reader make one.
+
+use super::problem::Problems;
+use super::source::{Place, Source};
+use super::{LoopSpec, Mode, Role, notes, rules};
+use crate::name::LoopName;
+
+/// A loop whose values are valid together, with its name and hash.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CheckedSpec {
+    spec: LoopSpec,
+    name: LoopName,
+    hash: String,
+    notes: Vec<String>,
+}
+
+impl CheckedSpec {
+    /// Seals a spec to which no rule objected.
+    pub(crate) fn seal(spec: LoopSpec) -> Self {
+        let name = LoopName::parse(&spec.name).expect("the rules accept only names that parse");
+        let json = serde_json::to_vec(&spec).expect("a spec is data that JSON can hold");
+        Self { name, hash: crate::hash::of_bytes(&json), notes: notes::notes(&spec), spec }
+    }
+
+    /// The loop's name, safe as a path and as a ref.
+    #[must_use]
+    pub fn name(&self) -> &LoopName {
+        &self.name
+    }
+
+    /// SHA-256 of the canonical JSON: the same for the same loop, however it was written.
+    #[must_use]
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+
+    /// Declared things that this build does not act on yet, as sentences.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Declared things without which a round would be verified less than the loop asks for: reasons not to run it.
+    #[must_use]
+    pub fn not_runnable(&self) -> Vec<String> {
+        notes::not_runnable(&self.spec)
+    }
+
+    /// The spec itself.
+    #[must_use]
+    pub fn spec(&self) -> &LoopSpec {
+        &self.spec
+    }
+
+    /// Gives the spec back, for changing it and checking it again.
+    #[must_use]
+    pub fn into_spec(self) -> LoopSpec {
+        self.spec
+    }
+
+    /// What a role is told, where the loop says something.
+    #[must_use]
+    pub fn prompt(&self, role: Role) -> Option<&str> {
+        let prompts = &self.spec.prompts;
+        match role {
+            Role::Planner => prompts.planner.as_deref(),
+            Role::Maker => prompts.maker.as_deref(),
+            Role::Prover => prompts.prover.as_deref(),
+            Role::Attacker => prompts.attacker.as_deref(),
+            Role::Checker => prompts.checker.as_deref(),
+        }
+    }
+
+    /// Whether the work is one pass.
+    #[must_use]
+    pub fn is_single_run(&self) -> bool {
+        self.spec.mode == Mode::SingleRun
+    }
+}
+
+impl std::ops::Deref for CheckedSpec {
+    type Target = LoopSpec;
+
+    fn deref(&self) -> &LoopSpec {
+        &self.spec
+    }
+}
+
+impl LoopSpec {
+    /// Checks a spec that was built in code by the same rules that hold for files.
+    ///
+    /// # Errors
+    /// Every rule that is not kept; there are no places, since there is no file.
+    pub fn check(self) -> Result<CheckedSpec, Problems> {
+        let source = Source::none();
+        let problem = |objection: rules::Objection| {
+            source.problem(objection.kind, Place::default(), objection.what, objection.hint)
+        };
+        let problems: Vec<_> = rules::objections(&self).into_iter().map(problem).collect();
+        if problems.is_empty() { Ok(CheckedSpec::seal(self)) } else { Err(Problems::new(problems)) }
+    }
+}

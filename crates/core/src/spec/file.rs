@@ -1,0 +1,117 @@
+//! The front door: bytes of a loop file in, a checked spec or every problem with its place out. Opens no file itself.
+
+use super::checked::CheckedSpec;
+use super::problem::{Problem, ProblemKind, Problems};
+use super::reader::value::{At, Findings};
+use super::source::{Place, Source};
+use super::tree::{self, BYTES_MAX, Entry, Node, Value};
+use super::{LoopSpec, markdown, reader, rules};
+
+/// How a file is written, told by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Markdown,
+    Yaml,
+}
+
+/// Reads a loop file: Markdown with front matter (`.md`), else plain YAML or JSON. `file` is the name messages show.
+///
+/// # Errors
+/// Every problem of the file at once, in the order of their places.
+pub fn read_loop_file(file: &str, text: &[u8]) -> Result<CheckedSpec, Problems> {
+    let text = decode(file, text)?;
+    let source = Source::new(file, text);
+    let form = if file.ends_with(".md") { Form::Markdown } else { Form::Yaml };
+    let findings = Findings::new(&source);
+    let (root, mut problems) = match form {
+        Form::Markdown => markdown_tree(&source, text, &findings)?,
+        Form::Yaml => plain_tree(&source, text)?,
+    };
+    let spec = reader::read_spec(&At::root(&findings, &root));
+    report_rules(&spec, &root, &findings, form);
+    problems.extend(findings.into_problems());
+    if problems.is_empty() { Ok(CheckedSpec::seal(spec)) } else { Err(Problems::new(problems)) }
+}
+
+fn report_rules(spec: &LoopSpec, root: &Node, findings: &Findings<'_>, form: Form) {
+    for objection in rules::objections(spec) {
+        if findings.knows(&objection.path) {
+            continue;
+        }
+        let place = objection.path.place_in(root);
+        let hint = match (form, objection.path == rules::maker_prompt()) {
+            (Form::Markdown, true) => Some("add a `# Maker` section that says what to do".to_owned()),
+            _ => objection.hint,
+        };
+        findings.add(objection.kind, place, objection.what, hint);
+    }
+}
+
+/// The text of a file that is small enough and UTF-8, without its byte order mark.
+pub(crate) fn decode<'t>(file: &str, bytes: &'t [u8]) -> Result<&'t str, Problems> {
+    let one = |kind, place, what: String, hint: Option<&str>| {
+        let hint = hint.map(str::to_owned);
+        Problems::new(vec![Source::new(file, "").problem(kind, place, what, hint)])
+    };
+    if bytes.len() > BYTES_MAX {
+        let what = format!("the file has {} bytes; the most is {BYTES_MAX}", bytes.len());
+        return Err(one(ProblemKind::Limit, Place::default(), what, None));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let line = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
+        let what = format!("line {line} is not UTF-8 text");
+        one(ProblemKind::Syntax, Place::default(), what, Some("save the file as UTF-8"))
+    })?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    match text.chars().position(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
+        None => Ok(text),
+        Some(at) => Err(Problems::new(vec![control_character(file, text, at)])),
+    }
+}
+
+/// Control characters have no business in a loop file, and a NUL would end it for the YAML scanner.
+fn control_character(file: &str, text: &str, at: usize) -> Problem {
+    let before: String = text.chars().take(at).collect();
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    let character = text.chars().nth(at).unwrap_or_default();
+    let what = format!("control character U+{:04X}", u32::from(character));
+    Source::new(file, text).problem(ProblemKind::Syntax, Place::new(line, column, 1), what, Some("remove it".to_owned()))
+}
+
+type Tree = (Node, Vec<Problem>);
+
+fn markdown_tree(source: &Source<'_>, text: &str, findings: &Findings<'_>) -> Result<Tree, Problems> {
+    let front = markdown::split(text).map_err(|(place, what, hint)| {
+        Problems::new(vec![source.problem(ProblemKind::Syntax, place, what.to_owned(), Some(hint.to_owned()))])
+    })?;
+    let parsed = tree::parse(source, front.yaml, front.first_line).map_err(Problems::new)?;
+    let mut root = as_mapping(parsed.root);
+    root.place = Place::new(1, 1, 3);
+    let prompts = markdown::prompts(&front, findings);
+    if let Value::Map(entries) = &mut root.value {
+        for key in ["prompts", "maker_prompt", "checker_prompt"] {
+            if let Some(at) = entries.iter().position(|entry| entry.key == key) {
+                let entry = entries.remove(at);
+                let what = format!("`{key}` in the front matter of a Markdown loop file");
+                let hint = Some("prompts are sections here: `# Maker`, `# Checker`".to_owned());
+                findings.add(ProblemKind::Value, entry.place, what, hint);
+            }
+        }
+        entries.push(Entry { key: "prompts".to_owned(), place: prompts.place, value: prompts });
+    }
+    Ok((root, parsed.problems))
+}
+
+/// Empty front matter is a mapping without keys, so that what is missing is named.
+fn as_mapping(root: Node) -> Node {
+    match root.value {
+        Value::Null => Node { value: Value::Map(Vec::new()), place: root.place },
+        _ => root,
+    }
+}
+
+fn plain_tree(source: &Source<'_>, text: &str) -> Result<Tree, Problems> {
+    let parsed = tree::parse(source, text, 1).map_err(Problems::new)?;
+    Ok((as_mapping(parsed.root), parsed.problems))
+}

@@ -1,0 +1,124 @@
+//! The canonical JSON of a spec: the keys of a loop file, without loss. Reading JSON goes through the file reader.
+
+use super::reader::value::{At, Findings};
+use super::source::Source;
+use super::tree::Node;
+use super::{ActionKind, BudgetSpec, Ceilings, LoopSpec, OutputSpec, Problems, reader};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+impl<'de> Deserialize<'de> for LoopSpec {
+    /// Reads canonical JSON, or the seed's; problems of every kind are reported at once, rules are left to `check`.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = serde_json::Value::deserialize(deserializer)?;
+        let root = Node::from_json(&value);
+        let source = Source::none();
+        let findings = Findings::new(&source);
+        let spec = reader::read_spec(&At::root(&findings, &root));
+        let problems = Problems::new(findings.into_problems());
+        if problems.is_empty() { Ok(spec) } else { Err(serde::de::Error::custom(problems)) }
+    }
+}
+
+/// The ceilings of one scope against their defaults, so that a lifted ceiling is told from one that was not named.
+struct Scope<'c> {
+    ceilings: &'c Ceilings,
+    defaults: Ceilings,
+}
+
+impl Serialize for Scope<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (ceilings, defaults) = (self.ceilings, &self.defaults);
+        let mut map = serializer.serialize_map(None)?;
+        ceiling(&mut map, "tokens", &ceilings.tokens, &defaults.tokens)?;
+        ceiling(&mut map, "usd", &ceilings.usd, &defaults.usd)?;
+        ceiling(&mut map, "wall", &ceilings.wall, &defaults.wall)?;
+        ceiling(&mut map, "turns", &ceilings.turns, &defaults.turns)?;
+        ceiling(&mut map, "idle", &ceilings.idle, &defaults.idle)?;
+        map.end()
+    }
+}
+
+fn ceiling<M: SerializeMap, T: Serialize>(
+    map: &mut M,
+    key: &str,
+    value: &Option<T>,
+    default: &Option<T>,
+) -> Result<(), M::Error> {
+    match (value, default) {
+        (Some(value), _) => map.serialize_entry(key, value),
+        (None, Some(_)) => map.serialize_entry(key, "none"),
+        (None, None) => Ok(()),
+    }
+}
+
+impl Serialize for BudgetSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let defaults = Self::default();
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("round", &Scope { ceilings: &self.round, defaults: defaults.round })?;
+        if self.item != defaults.item {
+            map.serialize_entry("item", &Scope { ceilings: &self.item, defaults: defaults.item })?;
+        }
+        map.serialize_entry("day", &Scope { ceilings: &self.day, defaults: defaults.day })?;
+        map.end()
+    }
+}
+
+/// The limits of one output, without its kind.
+struct Limits<'o>(&'o OutputSpec);
+
+impl Serialize for Limits<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let OutputSpec { kind, max, draft, labels, targets } = self.0;
+        let mut map = serializer.serialize_map(None)?;
+        if *kind == ActionKind::PullRequest || !draft {
+            map.serialize_entry("draft", draft)?;
+        }
+        if !labels.is_empty() {
+            map.serialize_entry("labels", labels)?;
+        }
+        if !targets.is_empty() {
+            map.serialize_entry("targets", targets)?;
+        }
+        map.serialize_entry("max", max)?;
+        map.end()
+    }
+}
+
+impl Serialize for OutputSpec {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(1))?;
+        map.serialize_entry(self.kind.word(), &Limits(self))?;
+        map.end()
+    }
+}
+
+impl JsonSchema for OutputSpec {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "OutputSpec".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let words = ActionKind::ALL.map(ActionKind::word);
+        let limits = serde_json::json!({
+            "type": "object",
+            "properties": {
+                "draft": { "type": "boolean", "description": "Whether a pull request starts as a draft." },
+                "labels": { "type": "array", "items": { "type": "string" }, "description": "Labels put on what is created." },
+                "targets": { "type": "array", "items": { "type": ["string", "integer"] }, "description": "The only targets allowed." },
+                "max": { "type": "integer", "minimum": 1, "maximum": 50, "description": "How many a round may send." },
+            },
+            "additionalProperties": false,
+        });
+        let kinds: serde_json::Map<_, _> = words.iter().map(|word| ((*word).to_owned(), limits.clone())).collect();
+        json_schema!({
+            "description": "One permitted kind, alone or with its limits.",
+            "anyOf": [
+                { "type": "string", "enum": words },
+                { "type": "object", "properties": kinds, "minProperties": 1, "maxProperties": 1, "additionalProperties": false },
+            ],
+        })
+    }
+}

@@ -1,0 +1,162 @@
+//! A loop file in Markdown: front matter between `---` lines, then one top-level heading for each role that is told
+//! something. Deeper headings and `#` inside code blocks are content.
+
+use super::problem::{ProblemKind, quoted};
+use super::reader::value::{Findings, nearest};
+use super::source::Place;
+use super::tree::{Entry, Node, Value};
+use super::{Role, path::Path};
+
+/// Where the front matter stands in the file.
+pub(crate) struct FrontMatter<'t> {
+    /// The YAML between the fences.
+    pub(crate) yaml: &'t str,
+    /// Its first line's number.
+    pub(crate) first_line: usize,
+    /// What follows the closing fence, and the number of its first line.
+    body: (&'t str, usize),
+}
+
+/// Splits a file at its fences; `Err` says what is wrong and where.
+pub(crate) fn split(text: &str) -> Result<FrontMatter<'_>, (Place, &'static str, &'static str)> {
+    let mut lines = text.split_inclusive('\n');
+    let first = lines.next().unwrap_or_default();
+    if first.trim_end() != "---" {
+        let hint = "the first line is `---`, then YAML, then `---` again, then `# Maker`";
+        return Err((Place::new(1, 1, first.trim_end().chars().count().clamp(1, 80)), "a loop file starts with front matter", hint));
+    }
+    let start = first.len();
+    let (mut offset, mut count) = (start, 1);
+    for line in lines {
+        count += 1;
+        if line.trim_end() == "---" {
+            let body = &text[offset + line.len()..];
+            return Ok(FrontMatter { yaml: &text[start..offset], first_line: 2, body: (body, count + 1) });
+        }
+        offset += line.len();
+    }
+    Err((Place::new(1, 1, 3), "the front matter is not closed", "end it with a line `---`"))
+}
+
+/// A top-level heading with the text below it.
+struct Section<'t> {
+    title: &'t str,
+    place: Place,
+    lines: Vec<&'t str>,
+}
+
+/// Reads the headings as the value of `prompts:`, so that the reader and the rules need not know where prompts stood.
+pub(crate) fn prompts(front: &FrontMatter<'_>, findings: &Findings<'_>) -> Node {
+    let mut entries: Vec<Entry> = Vec::new();
+    for section in sections(front, findings) {
+        let Some(role) = Role::ALL.into_iter().find(|role| heading(*role) == section.title) else {
+            unknown_heading(&section, findings);
+            continue;
+        };
+        if let Some(first) = entries.iter().find(|entry| entry.key == role.word()) {
+            let what = format!("heading `# {}` is given twice", heading(role));
+            let hint = Some(format!("it is first given at line {}", first.place.line));
+            findings.add(ProblemKind::Duplicate, section.place, what, hint);
+            continue;
+        }
+        let text = section.lines.join("\n").trim_matches(['\n', '\r', ' ', '\t']).to_owned();
+        let value = Node { value: Value::Text(text), place: section.place };
+        entries.push(Entry { key: role.word().to_owned(), place: section.place, value });
+    }
+    Node { value: Value::Map(entries), place: Place::new(front.body.1.saturating_sub(1), 1, 3) }
+}
+
+fn heading(role: Role) -> &'static str {
+    match role {
+        Role::Planner => "Planner",
+        Role::Maker => "Maker",
+        Role::Prover => "Prover",
+        Role::Attacker => "Attacker",
+        Role::Checker => "Checker",
+    }
+}
+
+fn unknown_heading(section: &Section<'_>, findings: &Findings<'_>) {
+    let names = Role::ALL.map(heading);
+    let near = names.into_iter().find(|name| section.title.eq_ignore_ascii_case(name));
+    let lower = section.title.to_lowercase();
+    let near = near.or_else(|| nearest(&lower, Role::ALL.map(Role::word).into_iter()).and_then(|word| {
+        Role::ALL.into_iter().find(|role| role.word() == word).map(heading)
+    }));
+    let hint = match near {
+        Some(near) => format!("did you mean `# {near}`?"),
+        None => "top-level headings are `# Planner`, `# Maker`, `# Prover`, `# Attacker`, `# Checker`; use `##` inside a section".to_owned(),
+    };
+    if let Some(near) = near {
+        findings.touch(Path::to("prompts").key(&near.to_lowercase()));
+    }
+    findings.add(ProblemKind::UnknownKey, section.place, format!("unknown heading {}", quoted(section.title)), Some(hint));
+}
+
+/// Cuts the body at its top-level headings. Text before the first one and code blocks that never end are problems.
+fn sections<'t>(front: &FrontMatter<'t>, findings: &Findings<'_>) -> Vec<Section<'t>> {
+    let (body, first_line) = front.body;
+    let mut sections: Vec<Section<'t>> = Vec::new();
+    let (mut fence, mut stray): (Option<(Fence, Place)>, bool) = (None, false);
+    for (at, line) in body.lines().enumerate() {
+        let place = Place::new(first_line + at, 1, line.chars().count().clamp(1, 80));
+        match (&fence, Fence::opening(line)) {
+            (Some((open, _)), _) if open.closed_by(line) => fence = None,
+            (Some(_), _) => {}
+            (None, Some(open)) => fence = Some((open, place)),
+            (None, None) => {
+                if let Some(title) = top_heading(line) {
+                    sections.push(Section { title, place, lines: Vec::new() });
+                    continue;
+                }
+            }
+        }
+        match sections.last_mut() {
+            Some(section) => section.lines.push(line),
+            None if !line.trim().is_empty() && !stray => {
+                stray = true;
+                let hint = Some("put it under `# Maker`".to_owned());
+                findings.add(ProblemKind::Syntax, place, "text before the first heading".to_owned(), hint);
+            }
+            None => {}
+        }
+    }
+    if let Some((_, place)) = fence {
+        let hint = Some("headings inside a code block are content; close it".to_owned());
+        findings.add(ProblemKind::Syntax, place, "this code block is not closed".to_owned(), hint);
+    }
+    sections
+}
+
+fn indent(line: &str) -> Option<&str> {
+    let content = line.trim_start_matches(' ');
+    (line.len() - content.len() <= 3).then_some(content)
+}
+
+fn top_heading(line: &str) -> Option<&str> {
+    let title = indent(line)?.strip_prefix('#')?;
+    let heading = title.is_empty() || title.starts_with([' ', '\t']);
+    heading.then(|| title.trim().trim_end_matches('#').trim_end())
+}
+
+/// The fence of a code block.
+struct Fence {
+    mark: char,
+    len: usize,
+}
+
+impl Fence {
+    fn opening(line: &str) -> Option<Self> {
+        let content = indent(line)?;
+        let mark = content.chars().next().filter(|c| matches!(c, '`' | '~'))?;
+        let len = content.chars().take_while(|c| *c == mark).count();
+        let inline = mark == '`' && content[len..].contains('`');
+        (len >= 3 && !inline).then_some(Self { mark, len })
+    }
+
+    fn closed_by(&self, line: &str) -> bool {
+        let Some(content) = indent(line) else { return false };
+        let len = content.chars().take_while(|c| *c == self.mark).count();
+        len >= self.len && content[len..].trim().is_empty()
+    }
+}

@@ -1,0 +1,47 @@
+//! What a loop declares that this build does not do. Said aloud by `check`, and where silence would weaken verification,
+//! a reason not to run.
+
+use super::{AgentUse, LoopSpec, Mode, ProbeSpec, Role, Triggers};
+
+/// Sentences for `check` to print.
+pub(super) fn notes(spec: &LoopSpec) -> Vec<String> {
+    let mut notes = not_runnable(spec);
+    for (role, agent) in &spec.agents {
+        if !matches!(agent.agent, AgentUse::Command | AgentUse::Scripted) {
+            notes.push(format!("agent `{}` of the {} is declared, but this build runs `command` and `scripted` only", agent.agent.word(), role.word()));
+        }
+    }
+    if has_triggers(&spec.on) {
+        notes.push("triggers under `on` are declared, but this build starts rounds by hand only".to_owned());
+    }
+    if let Some(ProbeSpec::Named(name)) = &spec.on.probe {
+        notes.push(format!("the built-in probe `{name}` is declared, but this build runs probe commands only"));
+    }
+    if spec.forge != "local" {
+        notes.push(format!("forge `{}` is declared, but this build delivers to `local` only", spec.forge));
+    }
+    notes
+}
+
+/// Declared parts of verification that this build cannot perform.
+pub(super) fn not_runnable(spec: &LoopSpec) -> Vec<String> {
+    let mut reasons = Vec::new();
+    let mut missing = |declared: bool, part: &str| {
+        if declared {
+            reasons.push(format!("{part} is declared, but this build does not run it"));
+        }
+    };
+    let prompts = &spec.prompts;
+    missing(spec.mode != Mode::SingleRun, "a `mode` other than `single-run`");
+    missing(prompts.planner.is_some() || spec.agents.contains_key(&Role::Planner), "a planner");
+    missing(spec.prover.is_some() || prompts.prover.is_some() || spec.agents.contains_key(&Role::Prover), "a prover");
+    missing(spec.attack.is_some() || prompts.attacker.is_some() || spec.agents.contains_key(&Role::Attacker), "`attack`");
+    missing(!spec.heldout.is_empty(), "`heldout`");
+    reasons
+}
+
+/// Whether anything but a person makes the loop due; a probe alone never does.
+fn has_triggers(on: &Triggers) -> bool {
+    let lists = [&on.cron, &on.daily, &on.weekly, &on.webhook, &on.push, &on.files, &on.after];
+    !on.every.is_empty() || lists.into_iter().any(|list| !list.is_empty())
+}

@@ -1,0 +1,88 @@
+//! The way to a value inside a spec, such as `gates[1].run`: how rules name what they object to, and how its place is found.
+
+use super::source::Place;
+use super::tree::{Node, Value};
+use std::fmt;
+
+/// One step of a way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Segment {
+    Key(String),
+    Index(usize),
+}
+
+/// The way from the root to a value.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Path(Vec<Segment>);
+
+impl Path {
+    /// The way to a key of the root.
+    pub(crate) fn to(key: &str) -> Self {
+        Self::default().key(key)
+    }
+
+    /// One key further.
+    pub(crate) fn key(&self, key: &str) -> Self {
+        self.then(Segment::Key(key.to_owned()))
+    }
+
+    /// One item further.
+    pub(crate) fn index(&self, index: usize) -> Self {
+        self.then(Segment::Index(index))
+    }
+
+    fn then(&self, segment: Segment) -> Self {
+        let mut segments = self.0.clone();
+        segments.push(segment);
+        Self(segments)
+    }
+
+    /// Whether one of the two lies on the way to the other.
+    pub(crate) fn meets(&self, other: &Self) -> bool {
+        self.0.iter().zip(&other.0).all(|(mine, theirs)| mine == theirs)
+    }
+
+    /// The place of the value, or of the nearest thing on the way to it that the file has.
+    pub(crate) fn place_in(&self, root: &Node) -> Place {
+        let (mut node, mut place) = (root, root.place);
+        for segment in &self.0 {
+            let next = match (segment, &node.value) {
+                (Segment::Key(key), Value::Map(_)) => node.get(key).or_else(|| node.get(seed_word(key))).map(|entry| {
+                    let container = matches!(entry.value.value, Value::Map(_) | Value::List(_) | Value::Null);
+                    (&entry.value, if container { entry.place } else { entry.value.place })
+                }),
+                (Segment::Index(at), Value::List(items)) => items.get(*at).map(|item| (item, item.place)),
+                // One value where a list is allowed stands for its own first item.
+                (Segment::Index(0), Value::Text(_) | Value::Map(_)) => Some((node, place)),
+                _ => None,
+            };
+            match next {
+                Some(next) => (node, place) = next,
+                None => break,
+            }
+        }
+        place
+    }
+}
+
+/// The seed's word for one of our keys.
+fn seed_word(key: &str) -> &str {
+    match key {
+        "on" => "cadence",
+        "output" => "action_kind",
+        other => other,
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, segment) in self.0.iter().enumerate() {
+            match segment {
+                Segment::Key(key) if at == 0 => f.write_str(&super::problem::printable(key))?,
+                Segment::Key(key) => write!(f, ".{}", super::problem::printable(key))?,
+                Segment::Index(index) => write!(f, "[{index}]")?,
+            }
+        }
+        Ok(())
+    }
+}

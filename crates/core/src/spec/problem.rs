@@ -1,0 +1,269 @@
+//! What is wrong with a file, with the place, and how it is shown: all problems at once, each with a caret and a hint.
+//!
+//! Rendering is plain text without colour; the command line prints it as it is.
+
+use serde::Serialize;
+use std::fmt;
+
+/// The sort of a problem, so that callers and tests need not read prose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ProblemKind {
+    /// The bytes are no text of ours: encoding, front matter, YAML or JSON syntax.
+    Syntax,
+    /// A limit on size, depth or count was passed.
+    Limit,
+    /// An anchor, an alias or a merge key.
+    Alias,
+    /// The same key twice in one mapping.
+    Duplicate,
+    /// A key nobody reads.
+    UnknownKey,
+    /// A required key or section that is not there.
+    Missing,
+    /// A value of another type than wanted.
+    WrongType,
+    /// A value of the right type that is not allowed.
+    Value,
+}
+
+/// One thing that is wrong, and where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Problem {
+    /// The sort.
+    pub kind: ProblemKind,
+    /// The file as it was named by the caller; empty for specs built in code.
+    pub file: String,
+    /// Line from 1; 0 when there is no place.
+    pub line: u32,
+    /// Column from 1, in characters; 0 when there is no place.
+    pub column: u32,
+    /// How many characters are meant.
+    #[serde(skip)]
+    pub len: u32,
+    /// What is wrong.
+    #[serde(rename = "text")]
+    pub what: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+    /// The text of that line, for the caret.
+    #[serde(skip)]
+    pub(crate) snippet: Snippet,
+}
+
+/// The part of a line that is shown, already safe to print, with the caret's place in it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Snippet {
+    text: String,
+    indent: usize,
+    carets: usize,
+}
+
+/// Every problem of a file, in the order of their places.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(transparent)]
+pub struct Problems(Vec<Problem>);
+
+impl Problems {
+    /// Sorts the problems by place.
+    #[must_use]
+    pub fn new(mut problems: Vec<Problem>) -> Self {
+        problems.sort_by(|a, b| (&a.file, a.line, a.column).cmp(&(&b.file, b.line, b.column)));
+        Self(problems)
+    }
+
+    /// The problems, in order.
+    pub fn iter(&self) -> std::slice::Iter<'_, Problem> {
+        self.0.iter()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds another file's problems.
+    pub fn extend(&mut self, more: Self) {
+        let mut all = std::mem::take(&mut self.0);
+        all.extend(more.0);
+        *self = Self::new(all);
+    }
+}
+
+impl IntoIterator for Problems {
+    type Item = Problem;
+    type IntoIter = std::vec::IntoIter<Problem>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Problems {
+    type Item = &'a Problem;
+    type IntoIter = std::slice::Iter<'a, Problem>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+impl std::error::Error for Problems {}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, problem) in self.0.iter().enumerate() {
+            if at > 0 {
+                f.write_str("\n\n")?;
+            }
+            problem.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.what)?;
+        let number = self.line.to_string();
+        let gutter = " ".repeat(if self.line == 0 { 1 } else { number.len() });
+        if self.line > 0 {
+            write!(f, "\n {gutter}--> {}:{}:{}", printable(&self.file), self.line, self.column)?;
+            let Snippet { text, indent, carets } = &self.snippet;
+            let (indent, carets) = (" ".repeat(*indent), "^".repeat((*carets).max(1)));
+            write!(f, "\n {gutter} |\n {number} | {text}")?;
+            write!(f, "\n {gutter} | {indent}{carets}")?;
+        } else if !self.file.is_empty() {
+            write!(f, "\n {gutter}--> {}", printable(&self.file))?;
+        }
+        match &self.hint {
+            Some(hint) => write!(f, "\n {gutter} = hint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The most characters of a source line that are shown.
+const WINDOW: usize = 100;
+/// How many characters before the caret stay when a long line is cut.
+const BEFORE: usize = 40;
+
+impl Snippet {
+    /// Cuts a window around the caret out of a line and makes it safe to print.
+    pub(crate) fn around(line: &str, column: u32, len: u32) -> Self {
+        let at = (column as usize).saturating_sub(1);
+        let start = if at + (len as usize) < WINDOW { 0 } else { at.saturating_sub(BEFORE) };
+        let mut rest = line.chars().skip(start);
+        let shown: Vec<char> = rest.by_ref().take(WINDOW).collect();
+        let head = if start > 0 { "…" } else { "" };
+        let tail = if rest.next().is_some() { "…" } else { "" };
+        let width = |chars: &[char]| chars.iter().map(|c| shown_char(*c).chars().count()).sum::<usize>();
+        let (before, from) = shown.split_at((at - start).min(shown.len()));
+        let carets = width(&from[..from.len().min(len as usize)]);
+        let text: String = shown.iter().map(|c| shown_char(*c)).collect();
+        Self { text: format!("{head}{text}{tail}"), indent: width(before) + head.chars().count(), carets }
+    }
+}
+
+/// Text with everything escaped that could move the cursor, change colours or turn the writing direction.
+pub(crate) fn printable(text: &str) -> String {
+    text.chars().map(shown_char).collect()
+}
+
+/// A piece of the user's text inside a message: escaped, and cut when it is long.
+pub(crate) fn quoted(text: &str) -> String {
+    const MOST: usize = 60;
+    let cut: String = text.chars().take(MOST).collect();
+    let tail = if text.chars().nth(MOST).is_some() { "…" } else { "" };
+    format!("`{}{tail}`", printable(&cut))
+}
+
+fn shown_char(c: char) -> String {
+    match c {
+        '\t' => "\\t".to_owned(),
+        c if c.is_control() || is_invisible(c) => c.escape_unicode().to_string(),
+        c => c.to_string(),
+    }
+}
+
+/// Characters that print nothing or turn the direction of what follows.
+pub(crate) fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+
+    fn check(line: &str, column: u32, len: u32, expect: &Expect) {
+        let problem = Problem {
+            kind: ProblemKind::Value,
+            file: "x.md".to_owned(),
+            line: 4,
+            column,
+            len,
+            what: "bad".to_owned(),
+            hint: Some("good".to_owned()),
+            snippet: Snippet::around(line, column, len),
+        };
+        expect.assert_eq(&problem.to_string());
+    }
+
+    #[test]
+    fn a_problem_points_at_its_characters() {
+        check(
+            "budjet: 3",
+            1,
+            6,
+            &expect![[r#"
+                error: bad
+                  --> x.md:4:1
+                   |
+                 4 | budjet: 3
+                   | ^^^^^^
+                   = hint: good"#]],
+        );
+    }
+
+    #[test]
+    fn long_lines_are_cut_and_control_characters_escaped() {
+        let line = format!("{}\u{1b}[31mx\u{202e}y", "a".repeat(200));
+        check(
+            &line,
+            206,
+            1,
+            &expect![[r#"
+                error: bad
+                  --> x.md:4:206
+                   |
+                 4 | …aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa\u{1b}[31mx\u{202e}y
+                   |                                               ^
+                   = hint: good"#]],
+        );
+    }
+
+    #[test]
+    fn a_place_past_the_end_of_the_line_still_renders() {
+        check(
+            "ab",
+            9,
+            3,
+            &expect![[r#"
+                error: bad
+                  --> x.md:4:9
+                   |
+                 4 | ab
+                   |   ^
+                   = hint: good"#]],
+        );
+    }
+}

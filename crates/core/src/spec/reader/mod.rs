@@ -1,0 +1,146 @@
+//! From a tree to a [`LoopSpec`]: which keys there are and what type each wants. All problems are collected.
+//!
+//! Whether the values make sense is not decided here but by the rules, which also hold for specs built in code.
+
+mod gates;
+mod parts;
+mod triggers;
+pub(crate) mod value;
+
+use super::{ActionKind, CheckMode, LoopSpec, Mode, OutputSpec, SandboxMode, Switch};
+use value::{At, Fields};
+
+/// Every key of a loop file.
+pub(crate) const KEYS: &[&str] = &[
+    "name", "intent", "level", "on", "mode", "base", "paths", "submodules", "lfs", "agents", "skills", "context",
+    "budget", "attempts", "gates", "protect", "allow_paths", "heldout", "check", "rubric", "prover", "attack", "allow",
+    "output", "network", "forge", "approvers", "open_max", "setup", "caches", "toolchains", "secrets", "sandbox",
+    "priority", "locks", "timeout", "prompts",
+];
+
+/// The seed's keys, understood beside ours.
+pub(crate) const ALIASES: &[&str] = &["cadence", "action_kind", "maker_prompt", "checker_prompt"];
+
+/// Reads a whole loop. What cannot be read keeps its default; then there is at least one problem.
+pub(crate) fn read_spec(root: &At<'_>) -> LoopSpec {
+    let mut spec = LoopSpec::new("", "", crate::level::LoopLevel::L1Report);
+    let known = [KEYS, ALIASES].concat();
+    let Some(fields) = root.fields(&known) else { return spec };
+    identity(&fields, &mut spec);
+    work(&fields, &mut spec);
+    verification(&fields, &mut spec);
+    outward(&fields, &mut spec);
+    surroundings(&fields, &mut spec);
+    spec
+}
+
+fn identity(fields: &Fields<'_>, spec: &mut LoopSpec) {
+    spec.name = fields.required("name", "ci-sweeper", At::text).unwrap_or_default();
+    spec.intent = fields.required("intent", "one sentence that says what this loop is for", At::text).unwrap_or_default();
+    fields.set("level", &mut spec.level, At::level);
+    fields.set("prompts", &mut spec.prompts, parts::prompts);
+    seed_text(fields, "maker_prompt", "prompts.maker", &mut spec.prompts.maker);
+    seed_text(fields, "checker_prompt", "prompts.checker", &mut spec.prompts.checker);
+}
+
+/// The seed always writes its prompts, so that an empty one means none.
+fn seed_text(fields: &Fields<'_>, alias: &str, ours: &str, slot: &mut Option<String>) {
+    let Some(at) = fields.get(alias) else { return };
+    let Some(text) = at.text() else { return };
+    if slot.is_some() {
+        both_given(&at, alias, ours);
+    }
+    *slot = Some(text).filter(|text| !text.trim().is_empty());
+}
+
+fn both_given(at: &At<'_>, alias: &str, ours: &str) {
+    let what = format!("`{alias}` and `{ours}` say the same thing");
+    at.wrong(super::ProblemKind::Duplicate, what, Some(format!("keep `{ours}`")));
+}
+
+fn work(fields: &Fields<'_>, spec: &mut LoopSpec) {
+    triggers::on(fields, spec);
+    fields.set("mode", &mut spec.mode, |at| at.word(&MODES));
+    spec.base = fields.option("base", At::text);
+    fields.set("paths", &mut spec.paths, At::texts);
+    fields.set("submodules", &mut spec.submodules, switch);
+    fields.set("lfs", &mut spec.lfs, switch);
+    fields.set("agents", &mut spec.agents, parts::agents);
+    fields.set("skills", &mut spec.skills, At::texts);
+    fields.set("context", &mut spec.context, At::texts);
+    fields.set("budget", &mut spec.budget, parts::budget);
+    fields.set("attempts", &mut spec.attempts, |at| at.whole(1..=10));
+}
+
+fn verification(fields: &Fields<'_>, spec: &mut LoopSpec) {
+    fields.set("gates", &mut spec.gates, gates::gates);
+    fields.set("protect", &mut spec.protect, At::texts);
+    fields.set("allow_paths", &mut spec.allow_paths, At::texts);
+    fields.set("heldout", &mut spec.heldout, gates::heldout);
+    fields.set("check", &mut spec.check, |at| at.word(&[("required", CheckMode::Required), ("none", CheckMode::None)]));
+    fields.set("rubric", &mut spec.rubric, parts::rubric);
+    spec.prover = fields.option("prover", parts::prover);
+    spec.attack = fields.option("attack", parts::attack);
+}
+
+fn outward(fields: &Fields<'_>, spec: &mut LoopSpec) {
+    fields.set("allow", &mut spec.allow, parts::kinds);
+    fields.set("output", &mut spec.output, parts::output);
+    if let Some(at) = fields.get("action_kind") {
+        if fields.get("output").is_some() {
+            both_given(&at, "action_kind", "output");
+        }
+        spec.output = parts::kind(&at).map_or_else(Vec::new, |kind| vec![OutputSpec::new(kind)]);
+    }
+    fields.set("network", &mut spec.network, no_network_or_hosts);
+    fields.set("forge", &mut spec.forge, At::text);
+    fields.set("approvers", &mut spec.approvers, At::texts);
+    fields.set("open_max", &mut spec.open_max, |at| at.whole(1..=1000));
+}
+
+fn surroundings(fields: &Fields<'_>, spec: &mut LoopSpec) {
+    fields.set("setup", &mut spec.setup, parts::commands);
+    fields.set("caches", &mut spec.caches, At::texts);
+    fields.set("toolchains", &mut spec.toolchains, At::texts);
+    fields.set("secrets", &mut spec.secrets, At::texts);
+    fields.set("sandbox", &mut spec.sandbox, |at| at.word(&[("on", SandboxMode::On), ("off", SandboxMode::Off)]));
+    fields.set("priority", &mut spec.priority, |at| at.whole(-1000..=1000));
+    fields.set("locks", &mut spec.locks, At::texts);
+    spec.timeout = fields.option("timeout", At::span);
+}
+
+/// Hosts, or the word `none` for the default.
+fn no_network_or_hosts(at: &At<'_>) -> Option<Vec<String>> {
+    let hosts = at.texts()?;
+    Some(if hosts == ["none"] { Vec::new() } else { hosts })
+}
+
+fn switch(at: &At<'_>) -> Option<Switch> {
+    at.word(&[("on", Switch::On), ("off", Switch::Off)])
+}
+
+const MODES: [(&str, Mode); 4] = [
+    ("single-run", Mode::SingleRun),
+    ("goal-loop", Mode::GoalLoop),
+    ("time-loop", Mode::TimeLoop),
+    ("dynamic-workflow", Mode::DynamicWorkflow),
+];
+
+/// Every action kind by its word, with the seed's words.
+const KINDS: [(&str, ActionKind); 15] = [
+    ("report", ActionKind::Report),
+    ("pull-request", ActionKind::PullRequest),
+    ("commit", ActionKind::Commit),
+    ("issue-comment", ActionKind::IssueComment),
+    ("issue-label", ActionKind::IssueLabel),
+    ("issue-create", ActionKind::IssueCreate),
+    ("pr-comment", ActionKind::PrComment),
+    ("pr-inline", ActionKind::PrInline),
+    ("pr-review", ActionKind::PrReview),
+    ("slack", ActionKind::Slack),
+    ("webhook", ActionKind::Webhook),
+    ("open-pr", ActionKind::PullRequest),
+    ("comment", ActionKind::IssueComment),
+    ("apply-patch", ActionKind::Commit),
+    ("draft", ActionKind::Report),
+];

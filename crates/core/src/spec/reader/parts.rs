@@ -1,0 +1,187 @@
+//! The smaller blocks of a loop file: agents, budget, rubric, outputs, prompts, prover and attack.
+
+use super::value::{At, Fields};
+use crate::spec::tree::Value;
+use crate::spec::{
+    ActionKind, AgentSpec, AgentUse, Argv, Attack, BudgetSpec, Ceilings, OutputSpec, ProblemKind, Prompts, Prover,
+    Role, Rubric,
+};
+use std::collections::BTreeMap;
+
+/// Who plays which role.
+pub(crate) fn agents(at: &At<'_>) -> Option<BTreeMap<Role, AgentSpec>> {
+    let fields = at.fields(&Role::ALL.map(Role::word))?;
+    let read = |role: Role| Some((role, fields.option(role.word(), agent)?));
+    Some(Role::ALL.into_iter().filter_map(read).collect())
+}
+
+fn agent(at: &At<'_>) -> Option<AgentSpec> {
+    let words = AgentUse::ALL.map(|agent| (agent.word(), agent));
+    if let Value::Text(_) = at.node.value {
+        return at.word(&words).map(AgentSpec::new);
+    }
+    let fields = at.fields(&["use", "model", "tools", "run", "script", "fallback"])?;
+    let agent = fields.required("use", "claude", |at| at.word(&words));
+    let mut spec = AgentSpec::new(agent.unwrap_or(AgentUse::Claude));
+    spec.model = fields.option("model", At::text);
+    fields.set("tools", &mut spec.tools, At::texts);
+    fields.set("run", &mut spec.run, At::argv);
+    spec.script = fields.option("script", At::text);
+    fields.set("fallback", &mut spec.fallback, At::texts);
+    agent.map(|_| spec)
+}
+
+/// Ceilings; what a scope does not name keeps its default, and `none` lifts it.
+pub(super) fn budget(at: &At<'_>) -> Option<BudgetSpec> {
+    const SEED: [&str; 4] = ["max_input_tokens", "max_output_tokens", "max_total_tokens", "max_iters_per_round"];
+    let fields = at.fields(&["round", "item", "day", SEED[0], SEED[1], SEED[2], SEED[3]])?;
+    let mut budget = BudgetSpec::default();
+    for (key, scope) in [("round", &mut budget.round), ("item", &mut budget.item), ("day", &mut budget.day)] {
+        if let Some(at) = fields.get(key) {
+            ceilings(&at, scope);
+        }
+    }
+    let [input, output, total, _] = SEED.map(|key| fields.get(key).and_then(|at| number_or_null(&at)));
+    if let Some(tokens) = crate::spec::seed::total_tokens(input, output, total) {
+        budget.round.tokens = Some(tokens);
+    }
+    fields.set(SEED[3], &mut budget.round.turns, |at| at.whole(1..=100_000).map(Some));
+    Some(budget)
+}
+
+/// The seed writes absent ceilings as `null`.
+fn number_or_null(at: &At<'_>) -> Option<u64> {
+    if at.node.value == Value::Null { None } else { at.tokens() }
+}
+
+fn ceilings(at: &At<'_>, scope: &mut Ceilings) {
+    let Some(fields) = at.fields(&["tokens", "usd", "wall", "turns", "idle"]) else { return };
+    ceiling(&fields, "tokens", &mut scope.tokens, At::tokens);
+    ceiling(&fields, "usd", &mut scope.usd, At::usd);
+    ceiling(&fields, "wall", &mut scope.wall, At::span);
+    ceiling(&fields, "turns", &mut scope.turns, |at| at.whole(1..=100_000));
+    ceiling(&fields, "idle", &mut scope.idle, At::span);
+}
+
+fn ceiling<'n, T>(fields: &Fields<'n>, key: &str, slot: &mut Option<T>, read: impl Fn(&At<'n>) -> Option<T>) {
+    fields.set(key, slot, |at| match &at.node.value {
+        Value::Text(text) if text == "none" => Some(None),
+        _ => read(at).map(Some),
+    });
+}
+
+/// What the checker scores.
+pub(super) fn rubric(at: &At<'_>) -> Option<Rubric> {
+    let fields = at.fields(&["threshold", "floor", "dimensions"])?;
+    let mut rubric = Rubric::default();
+    fields.set("threshold", &mut rubric.threshold, At::number);
+    fields.set("floor", &mut rubric.floor, |at| at.whole(1..=5));
+    fields.set("dimensions", &mut rubric.dimensions, |at| {
+        let entries = at.entries("a mapping of dimension to its meaning")?;
+        Some(entries.into_iter().filter_map(|(entry, at)| Some((entry.key.clone(), at.text()?))).collect())
+    });
+    Some(rubric)
+}
+
+/// One kind of outward action.
+pub(super) fn kind(at: &At<'_>) -> Option<ActionKind> {
+    at.word(&super::KINDS)
+}
+
+/// Kinds that may proceed at L3.
+pub(super) fn kinds(at: &At<'_>) -> Option<Vec<ActionKind>> {
+    at.one_or_many("an action kind or a list of them", || ActionKind::Report, kind)
+}
+
+/// `report`, or a list of kinds with or without their limits.
+pub(super) fn output(at: &At<'_>) -> Option<Vec<OutputSpec>> {
+    let blank = || OutputSpec::new(ActionKind::Report);
+    at.one_or_many("an action kind or a list of them", blank, output_entry)
+}
+
+fn output_entry(at: &At<'_>) -> Option<OutputSpec> {
+    if let Value::Text(_) = at.node.value {
+        return kind(at).map(OutputSpec::new);
+    }
+    let entries = at.entries("an action kind such as `report`, or `pull-request: { draft: true }`")?;
+    let [(entry, limits)] = &entries[..] else {
+        let hint = Some("write each kind as an item of its own".to_owned());
+        at.wrong(ProblemKind::Value, format!("`{}` must have one kind as its only key", at.path), hint);
+        return None;
+    };
+    let Some(kind) = ActionKind::parse(&entry.key) else {
+        unknown_kind(at, entry);
+        return None;
+    };
+    output_limits(limits, kind)
+}
+
+fn unknown_kind(at: &At<'_>, entry: &crate::spec::tree::Entry) {
+    let words = ActionKind::ALL.map(ActionKind::word);
+    let hint = match super::value::nearest(&entry.key, words.into_iter()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("one of {}", super::value::listed(&words)),
+    };
+    at.findings.touch(at.path.clone());
+    let what = format!("unknown action kind {}", crate::spec::problem::quoted(&entry.key));
+    at.findings.add(ProblemKind::Value, entry.place, what, Some(hint));
+}
+
+fn output_limits(at: &At<'_>, kind: ActionKind) -> Option<OutputSpec> {
+    let mut output = OutputSpec::new(kind);
+    if at.node.value == Value::Null {
+        return Some(output);
+    }
+    let fields = at.fields(&["draft", "labels", "targets", "max"])?;
+    fields.set("draft", &mut output.draft, At::flag);
+    fields.set("labels", &mut output.labels, At::texts);
+    fields.set("targets", &mut output.targets, |at| at.one_or_many("targets", String::new, target));
+    fields.set("max", &mut output.max, |at| at.whole(1..=50));
+    Some(output)
+}
+
+/// Targets are numbers or names; both are kept as text.
+fn target(at: &At<'_>) -> Option<String> {
+    match &at.node.value {
+        Value::Int(number) => Some(number.to_string()),
+        _ => at.text(),
+    }
+}
+
+/// What each role is told.
+pub(super) fn prompts(at: &At<'_>) -> Option<Prompts> {
+    let fields = at.fields(&Role::ALL.map(Role::word))?;
+    let read = |role: Role| fields.option(role.word(), At::text);
+    Some(Prompts {
+        planner: read(Role::Planner),
+        maker: read(Role::Maker),
+        prover: read(Role::Prover),
+        attacker: read(Role::Attacker),
+        checker: read(Role::Checker),
+    })
+}
+
+/// How the application is exercised.
+pub(super) fn prover(at: &At<'_>) -> Option<Prover> {
+    let fields = at.fields(&["start", "ready", "exercise"])?;
+    let start = fields.option("start", At::argv).unwrap_or_default();
+    let ready = fields.option("ready", At::text);
+    Some(Prover { start, ready, exercise: fields.required("exercise", "[./exercise]", At::argv)? })
+}
+
+/// Which attackers run.
+pub(super) fn attack(at: &At<'_>) -> Option<Attack> {
+    let fields = at.fields(&["roles"])?;
+    Some(Attack { roles: fields.required("roles", "[hostile-user]", At::text_list)? })
+}
+
+/// One command, or a list of commands.
+pub(super) fn commands(at: &At<'_>) -> Option<Vec<Argv>> {
+    match &at.node.value {
+        Value::List(items) if items.iter().any(|item| matches!(item.value, Value::List(_))) => {
+            at.list("a list of commands", Vec::new, At::argv)
+        }
+        Value::List(items) if items.is_empty() => Some(Vec::new()),
+        _ => at.argv().map(|command| vec![command]),
+    }
+}

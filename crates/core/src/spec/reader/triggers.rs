@@ -1,0 +1,84 @@
+//! The `on:` block, and the seed's cadence strings in its place.
+
+use super::value::{At, Fields};
+use crate::spec::tree::Value;
+use crate::spec::{CatchUp, ItemsForm, LoopSpec, Overlap, ProbeSpec, Triggers};
+
+const KEYS: [&str; 16] = [
+    "every", "cron", "daily", "weekly", "webhook", "push", "files", "probe", "after", "timezone", "catch_up", "overlap",
+    "jitter", "quiet", "not_before", "until",
+];
+
+/// Reads `on:` or the seed's `cadence:`.
+pub(super) fn on(fields: &Fields<'_>, spec: &mut LoopSpec) {
+    if let Some(at) = fields.get("on") {
+        match &at.node.value {
+            Value::Text(_) | Value::List(_) => cadence(&at, spec),
+            _ => spec.on = triggers(&at).unwrap_or_default(),
+        }
+    }
+    if let Some(at) = fields.get("cadence") {
+        if fields.get("on").is_some() {
+            super::both_given(&at, "cadence", "on");
+        }
+        cadence(&at, spec);
+    }
+}
+
+/// Text that is no cadence is kept for the rules to object to, as for specs built in code.
+fn cadence(at: &At<'_>, spec: &mut LoopSpec) {
+    for text in at.texts().unwrap_or_default() {
+        spec.add_cadence(&text);
+    }
+}
+
+fn triggers(at: &At<'_>) -> Option<Triggers> {
+    let fields = at.fields(&KEYS)?;
+    let mut on = Triggers::default();
+    fields.set("every", &mut on.every, |at| {
+        at.one_or_many("a span of time such as `15m`", || crate::units::Span::secs(60), At::span)
+    });
+    let lists = [
+        ("cron", &mut on.cron),
+        ("daily", &mut on.daily),
+        ("weekly", &mut on.weekly),
+        ("webhook", &mut on.webhook),
+        ("push", &mut on.push),
+        ("files", &mut on.files),
+        ("after", &mut on.after),
+    ];
+    for (key, slot) in lists {
+        fields.set(key, slot, At::texts);
+    }
+    on.probe = fields.option("probe", probe);
+    on.timezone = fields.option("timezone", At::text);
+    fields.set("catch_up", &mut on.catch_up, catch_up);
+    let overlaps = [("skip", Overlap::Skip), ("queue", Overlap::Queue), ("cancel", Overlap::Cancel)];
+    fields.set("overlap", &mut on.overlap, |at| at.word(&overlaps));
+    on.jitter = fields.option("jitter", At::span);
+    on.quiet = fields.option("quiet", At::text);
+    on.not_before = fields.option("not_before", At::text);
+    on.until = fields.option("until", At::text);
+    Some(on)
+}
+
+fn catch_up(at: &At<'_>) -> Option<CatchUp> {
+    match &at.node.value {
+        Value::Map(_) => at.fields(&["all"])?.required("all", "10", |at| at.whole(1..=1000)).map(CatchUp::All),
+        Value::Text(text) if text == "all" => {
+            at.wants("`skip`, `once` or `{ all: 10 }`", Some("say how many at most: `{ all: 10 }`".to_owned()))
+        }
+        _ => at.word(&[("skip", CatchUp::Skip), ("once", CatchUp::Once)]),
+    }
+}
+
+fn probe(at: &At<'_>) -> Option<ProbeSpec> {
+    if let Value::Text(name) = &at.node.value {
+        return Some(ProbeSpec::Named(name.clone()));
+    }
+    let fields = at.fields(&["run", "items", "batch"])?;
+    let forms = [("none", ItemsForm::None), ("lines", ItemsForm::Lines), ("json", ItemsForm::Json)];
+    let items = fields.option("items", |at| at.word(&forms)).unwrap_or_default();
+    let batch = fields.option("batch", |at| at.whole(1..=1000)).unwrap_or(1);
+    Some(ProbeSpec::Run { run: fields.required("run", "[./probe]", At::argv)?, items, batch })
+}

@@ -1,0 +1,341 @@
+//! Reading one value: the type that is wanted, the message when another one is found. Problems are collected, so that
+//! reading always goes on. What values mean together is decided by the rules.
+
+use crate::level::LoopLevel;
+use crate::spec::Argv;
+use crate::spec::path::Path;
+use crate::spec::problem::{Problem, ProblemKind, quoted};
+use crate::spec::source::{Place, Source};
+use crate::spec::tree::{Entry, Node, Value, found};
+use crate::units::{Span, Usd, parse_tokens};
+use std::cell::RefCell;
+use std::ops::RangeInclusive;
+
+/// After so many problems a file is not worth listing further.
+const PROBLEMS_MAX: usize = 100;
+
+/// What is collected while a file is read.
+pub(crate) struct Findings<'s> {
+    source: &'s Source<'s>,
+    problems: RefCell<Vec<Problem>>,
+    /// Where something was wrong already; rules stay silent there.
+    touched: RefCell<Vec<Path>>,
+}
+
+impl<'s> Findings<'s> {
+    /// Nothing found yet.
+    pub(crate) fn new(source: &'s Source<'s>) -> Self {
+        Self { source, problems: RefCell::default(), touched: RefCell::default() }
+    }
+
+    /// Adds a problem.
+    pub(crate) fn add(&self, kind: ProblemKind, place: Place, what: String, hint: Option<String>) {
+        let mut problems = self.problems.borrow_mut();
+        if problems.len() < PROBLEMS_MAX {
+            problems.push(self.source.problem(kind, place, what, hint));
+        }
+    }
+
+    /// Keeps the rules from objecting to what was already objected to.
+    pub(crate) fn touch(&self, path: Path) {
+        self.touched.borrow_mut().push(path);
+    }
+
+    /// Whether something on the way to this value was wrong already.
+    pub(crate) fn knows(&self, path: &Path) -> bool {
+        self.touched.borrow().iter().any(|touched| touched.meets(path))
+    }
+
+    /// Everything that was found.
+    pub(crate) fn into_problems(self) -> Vec<Problem> {
+        self.problems.into_inner()
+    }
+}
+
+/// A value at its place, with the way to it.
+#[derive(Clone)]
+pub(crate) struct At<'n> {
+    pub(crate) findings: &'n Findings<'n>,
+    pub(crate) node: &'n Node,
+    pub(crate) path: Path,
+}
+
+/// A mapping whose keys are known.
+pub(crate) struct Fields<'n> {
+    at: At<'n>,
+    entries: &'n [Entry],
+}
+
+impl<'n> At<'n> {
+    /// The root of a file.
+    pub(crate) fn root(findings: &'n Findings<'n>, node: &'n Node) -> Self {
+        Self { findings, node, path: Path::default() }
+    }
+
+    fn child(&self, node: &'n Node, path: Path) -> Self {
+        Self { findings: self.findings, node, path }
+    }
+
+    /// Records a problem with this value.
+    pub(crate) fn wrong(&self, kind: ProblemKind, what: String, hint: Option<String>) {
+        self.findings.touch(self.path.clone());
+        self.findings.add(kind, self.node.place, what, hint);
+    }
+
+    /// Records that another type was wanted.
+    pub(crate) fn wants<T>(&self, wanted: &str, hint: Option<String>) -> Option<T> {
+        let name = if self.path == Path::default() { "a loop file".to_owned() } else { format!("`{}`", self.path) };
+        let hint = hint.or_else(|| match self.node.value {
+            Value::Null => Some("give it a value, or leave the key out".to_owned()),
+            _ => None,
+        });
+        self.wrong(ProblemKind::WrongType, format!("{name} wants {wanted}, found {}", found(&self.node.value)), hint);
+        None
+    }
+
+    /// A mapping with these keys and no others.
+    pub(crate) fn fields(&self, known: &[&str]) -> Option<Fields<'n>> {
+        let Value::Map(entries) = &self.node.value else {
+            let some = known.iter().take(3).copied().collect::<Vec<_>>().join("`, `");
+            return self.wants(&format!("a mapping with keys such as `{some}`"), None);
+        };
+        for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
+            self.unknown_key(entry, known);
+        }
+        Some(Fields { at: self.clone(), entries })
+    }
+
+    fn unknown_key(&self, entry: &Entry, known: &[&str]) {
+        let place = if self.path == Path::default() { String::new() } else { format!(" in `{}`", self.path) };
+        let near = nearest(&entry.key, known.iter().copied());
+        if let Some(near) = near {
+            // The key that was meant is not also reported as missing.
+            self.findings.touch(self.path.key(near));
+        }
+        let hint = near.map_or_else(
+            || format!("known keys here: {}", listed(known)),
+            |near| format!("did you mean `{near}`?"),
+        );
+        let what = format!("unknown key {}{place}", quoted(&entry.key));
+        self.findings.add(ProblemKind::UnknownKey, entry.place, what, Some(hint));
+    }
+
+    /// A mapping whose keys are the user's own.
+    pub(crate) fn entries(&self, wanted: &str) -> Option<Vec<(&'n Entry, At<'n>)>> {
+        let Value::Map(entries) = &self.node.value else { return self.wants(wanted, None) };
+        Some(entries.iter().map(|entry| (entry, self.child(&entry.value, self.path.key(&entry.key)))).collect())
+    }
+
+    /// A list; an item that cannot be read is replaced by `blank`, so that the others keep their index.
+    pub(crate) fn list<T>(&self, wanted: &str, blank: impl Fn() -> T, each: impl Fn(&Self) -> Option<T>) -> Option<Vec<T>> {
+        let Value::List(items) = &self.node.value else { return self.wants(wanted, None) };
+        let item = |(index, node)| each(&self.child(node, self.path.index(index))).unwrap_or_else(&blank);
+        Some(items.iter().enumerate().map(item).collect())
+    }
+
+    /// One value, or a list of them.
+    pub(crate) fn one_or_many<T>(
+        &self,
+        wanted: &str,
+        blank: impl Fn() -> T,
+        each: impl Fn(&Self) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        match &self.node.value {
+            Value::List(_) => self.list(wanted, blank, each),
+            _ => each(self).map(|value| vec![value]),
+        }
+    }
+
+    /// Text.
+    pub(crate) fn text(&self) -> Option<String> {
+        self.text_like("text")
+    }
+
+    /// Text, described.
+    pub(crate) fn text_like(&self, wanted: &str) -> Option<String> {
+        match &self.node.value {
+            Value::Text(text) => Some(text.clone()),
+            Value::Int(_) | Value::Float(_) | Value::Bool(_) => self.wants(wanted, Some("put it in quotes".to_owned())),
+            _ => self.wants(wanted, None),
+        }
+    }
+
+    /// One text, or a list of them.
+    pub(crate) fn texts(&self) -> Option<Vec<String>> {
+        self.one_or_many("text or a list of texts", String::new, Self::text)
+    }
+
+    /// A list of texts.
+    pub(crate) fn text_list(&self) -> Option<Vec<String>> {
+        if let Value::Text(text) = &self.node.value {
+            return self.wants("a list of texts", Some(format!("write `[{}]`", flow_word(text))));
+        }
+        self.list("a list of texts", String::new, Self::text)
+    }
+
+    /// A command as a list of words.
+    pub(crate) fn argv(&self) -> Option<Argv> {
+        if let Value::Text(text) = &self.node.value {
+            let words: Vec<String> = text.split_whitespace().take(12).map(flow_word).collect();
+            let hint = format!(
+                "write `[{}]`; a shell is asked for by name: `[sh, -c, \"…\"]`",
+                words.join(", ")
+            );
+            return self.wants("a command as a list of words", Some(hint));
+        }
+        self.list("a command as a list of words", String::new, Self::text)
+    }
+
+    /// A whole number within a type's range.
+    pub(crate) fn whole<T: TryFrom<i128>>(&self, range: RangeInclusive<i128>) -> Option<T> {
+        match self.node.value {
+            Value::Int(number) if range.contains(&number) => T::try_from(number).ok(),
+            _ => self.wants(&format!("a whole number from {} to {}", range.start(), range.end()), None),
+        }
+    }
+
+    /// Any finite number.
+    pub(crate) fn number(&self) -> Option<f64> {
+        match self.node.value {
+            Value::Int(number) => Some(number as f64),
+            Value::Float(number) if number.is_finite() => Some(number),
+            _ => self.wants("a number", None),
+        }
+    }
+
+    /// `true` or `false`.
+    pub(crate) fn flag(&self) -> Option<bool> {
+        match self.node.value {
+            Value::Bool(flag) => Some(flag),
+            _ => self.wants("`true` or `false`", None),
+        }
+    }
+
+    /// A span of time.
+    pub(crate) fn span(&self) -> Option<Span> {
+        const WANTED: &str = "a span of time such as `15m`";
+        match &self.node.value {
+            Value::Text(text) => match Span::parse(text) {
+                Some(span) => Some(span),
+                None => self.wants(WANTED, Some("one number and one unit: `30s`, `15m`, `2h`, `1d`".to_owned())),
+            },
+            Value::Int(number) if *number > 0 => self.wants(WANTED, Some(format!("write `{number}m` for minutes"))),
+            _ => self.wants(WANTED, None),
+        }
+    }
+
+    /// A count of tokens.
+    pub(crate) fn tokens(&self) -> Option<u64> {
+        let read = match &self.node.value {
+            Value::Int(number) => u64::try_from(*number).ok(),
+            Value::Text(text) => parse_tokens(text),
+            _ => None,
+        };
+        match read {
+            Some(tokens) => Some(tokens),
+            None => self.wants("a count of tokens such as `200k` or `400000`", None),
+        }
+    }
+
+    /// An amount of money.
+    pub(crate) fn usd(&self) -> Option<Usd> {
+        let read = match self.node.value {
+            Value::Int(number) => Usd::from_dollars(number as f64),
+            Value::Float(number) => Usd::from_dollars(number),
+            _ => None,
+        };
+        match read {
+            Some(usd) => Some(usd),
+            None => self.wants("an amount in US dollars such as `2.50`", None),
+        }
+    }
+
+    /// A level, also in the seed's words.
+    pub(crate) fn level(&self) -> Option<LoopLevel> {
+        let read = match &self.node.value {
+            Value::Text(text) => LoopLevel::parse(text),
+            _ => None,
+        };
+        match read {
+            Some(level) => Some(level),
+            None => self.wants("a level: `L1`, `L2` or `L3`", None),
+        }
+    }
+
+    /// One word of a closed set.
+    pub(crate) fn word<T: Copy>(&self, words: &[(&str, T)]) -> Option<T> {
+        let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        let wanted = format!("one of {}", listed(&names));
+        let Value::Text(text) = &self.node.value else { return self.wants(&wanted, None) };
+        if let Some((_, value)) = words.iter().find(|(word, _)| word == text) {
+            return Some(*value);
+        }
+        let hint = nearest(text, names.iter().copied()).map(|near| format!("did you mean `{near}`?"));
+        self.wants(&wanted, hint)
+    }
+}
+
+impl<'n> Fields<'n> {
+    /// The value of a key.
+    pub(crate) fn get(&self, key: &str) -> Option<At<'n>> {
+        let entry = self.entries.iter().find(|entry| entry.key == key)?;
+        Some(self.at.child(&entry.value, self.at.path.key(key)))
+    }
+
+    /// Reads a key into a field that has a default.
+    pub(crate) fn set<T>(&self, key: &str, slot: &mut T, read: impl FnOnce(&At<'n>) -> Option<T>) {
+        if let Some(value) = self.get(key).and_then(|at| read(&at)) {
+            *slot = value;
+        }
+    }
+
+    /// Reads a key that need not be there.
+    pub(crate) fn option<T>(&self, key: &str, read: impl FnOnce(&At<'n>) -> Option<T>) -> Option<T> {
+        self.get(key).and_then(|at| read(&at))
+    }
+
+    /// Reads a key that must be there.
+    pub(crate) fn required<T>(&self, key: &str, example: &str, read: impl FnOnce(&At<'n>) -> Option<T>) -> Option<T> {
+        match self.get(key) {
+            Some(at) => read(&at),
+            None => self.missing(key, example),
+        }
+    }
+
+    fn missing<T>(&self, key: &str, example: &str) -> Option<T> {
+        let path = self.at.path.key(key);
+        if !self.at.findings.knows(&path) {
+            let place = if self.at.path == Path::default() { String::new() } else { format!(" in `{}`", self.at.path) };
+            let what = format!("missing key `{key}`{place}");
+            self.at.findings.add(ProblemKind::Missing, self.at.node.place, what, Some(format!("write `{key}: {example}`")));
+            self.at.findings.touch(path);
+        }
+        None
+    }
+}
+
+/// The known word that was probably meant.
+pub(crate) fn nearest<'w>(text: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
+    // A key longer than any of ours is no typo of it, and comparing would cost its length.
+    if text.len() > 40 {
+        return None;
+    }
+    let text = text.to_lowercase().replace('-', "_");
+    words
+        .map(|word| (strsim::damerau_levenshtein(&text, &word.replace('-', "_")), word))
+        .filter(|(distance, word)| *distance <= (word.len() / 3).clamp(1, 3))
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, word)| word)
+}
+
+/// Words as a message lists them.
+pub(crate) fn listed(words: &[&str]) -> String {
+    words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+}
+
+/// A word as it is written inside `[…]`.
+fn flow_word(word: &str) -> String {
+    let plain = word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./=+".contains(c));
+    let word: String = crate::spec::problem::printable(&word.chars().take(40).collect::<String>());
+    if plain { word } else { format!("\"{}\"", word.replace('"', "\\\"")) }
+}

@@ -1,0 +1,170 @@
+//! What a valid spec is, beyond its types. The same rules hold for files and for specs built in code; each objection
+//! names the way to the value, from which a file's place is found.
+
+mod gates;
+mod outward;
+mod paths;
+mod roles;
+mod triggers;
+
+use super::path::Path;
+use super::problem::{ProblemKind, quoted};
+use super::{Ceilings, LoopSpec, Unread};
+use crate::name::{LoopName, check_part_name};
+#[allow(unused_imports)]
+pub(crate) use roles::agent_objections;
+
+/// A rule that is not kept.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Objection {
+    pub(crate) kind: ProblemKind,
+    pub(crate) path: Path,
+    pub(crate) what: String,
+    pub(crate) hint: Option<String>,
+}
+
+/// Collects objections.
+#[derive(Default)]
+struct Rules(Vec<Objection>);
+
+impl Rules {
+    fn object(&mut self, path: Path, what: impl Into<String>, hint: impl Into<Option<&'static str>>) {
+        self.object_with(path, what, hint.into().map(str::to_owned));
+    }
+
+    fn object_with(&mut self, path: Path, what: impl Into<String>, hint: Option<String>) {
+        self.0.push(Objection { kind: ProblemKind::Value, path, what: what.into(), hint });
+    }
+
+    fn missing(&mut self, path: Path, what: &str, hint: &str) {
+        let hint = Some(hint.to_owned());
+        self.0.push(Objection { kind: ProblemKind::Missing, path, what: what.to_owned(), hint });
+    }
+
+    /// Objects when a value is outside its range; a number that is not finite is outside every range.
+    fn range<T: PartialOrd + std::fmt::Display>(&mut self, path: Path, value: T, least: T, most: T) {
+        if !(least <= value && value <= most) {
+            let what = format!("`{path}` is {value}; it may be {least} to {most}");
+            self.object(path, what, None);
+        }
+    }
+
+    /// Objects to a part's name.
+    fn part_name(&mut self, path: Path, name: &str) {
+        if let Err(error) = check_part_name(name) {
+            self.object(path, format!("{} is no name here: {error}", quoted(name)), None);
+        }
+    }
+
+    /// Objects to a command without words, or whose first word is empty.
+    fn command(&mut self, path: Path, argv: &[String]) {
+        if argv.first().is_none_or(|word| word.trim().is_empty()) {
+            let what = format!("`{path}` has no command");
+            self.object(path.clone(), what, "write a list of words, such as `[cargo, test]`");
+        }
+        if argv.iter().any(|word| word.contains('\0')) {
+            self.object(path.clone(), format!("`{path}` has a NUL character"), None);
+        }
+    }
+}
+
+/// Everything a spec does wrong, in no particular order.
+pub(crate) fn objections(spec: &LoopSpec) -> Vec<Objection> {
+    let mut rules = Rules::default();
+    identity(&mut rules, spec);
+    unread(&mut rules, spec);
+    triggers::check(&mut rules, &spec.on);
+    roles::check(&mut rules, spec);
+    budgets(&mut rules, spec);
+    rubric(&mut rules, spec);
+    gates::check(&mut rules, spec);
+    paths::check(&mut rules, spec);
+    outward::check(&mut rules, spec);
+    rules.0
+}
+
+/// The way to the one prompt that every loop needs.
+pub(crate) fn maker_prompt() -> Path {
+    Path::to("prompts").key("maker")
+}
+
+const INTENT_MAX: usize = 400;
+
+fn identity(rules: &mut Rules, spec: &LoopSpec) {
+    if let Err(error) = LoopName::parse(&spec.name) {
+        rules.object(Path::to("name"), format!("{} is no name for a loop: {error}", quoted(&spec.name)), None);
+    }
+    intent(rules, spec.intent.trim());
+    if spec.prompts.maker.as_deref().is_none_or(|prompt| prompt.trim().is_empty()) {
+        rules.missing(maker_prompt(), "the maker is told nothing", "write `prompts: { maker: … }`");
+    }
+    rules.range(Path::to("attempts"), spec.attempts, 1, 10);
+    rules.range(Path::to("priority"), spec.priority, -1000, 1000);
+}
+
+fn intent(rules: &mut Rules, intent: &str) {
+    let (path, count) = (Path::to("intent"), intent.chars().count());
+    if intent.is_empty() {
+        rules.missing(path, "`intent` is empty", "say in one sentence what this loop is for");
+    } else if intent.contains(['\n', '\r']) {
+        rules.object(path, "`intent` has several lines", "one sentence; the details go into the prompts");
+    } else if count > INTENT_MAX {
+        let what = format!("`intent` has {count} characters; the most is {INTENT_MAX}");
+        rules.object(path, what, "one sentence; the details go into the prompts");
+    }
+}
+
+fn unread(rules: &mut Rules, spec: &LoopSpec) {
+    for unread in &spec.unread {
+        match unread {
+            Unread::Cadence(text) => {
+                let hint = Some(super::when::cadence_hint(text));
+                rules.object_with(Path::to("on"), format!("{} is not a cadence", quoted(text)), hint);
+            }
+            Unread::ActionKind(text) => {
+                let words = super::ActionKind::ALL.map(super::ActionKind::word);
+                let hint = format!("one of {}", super::reader::value::listed(&words));
+                rules.object_with(Path::to("output"), format!("{} is not an action kind", quoted(text)), Some(hint));
+            }
+        }
+    }
+}
+
+fn budgets(rules: &mut Rules, spec: &LoopSpec) {
+    let budget = &spec.budget;
+    for (scope, ceilings) in [("round", &budget.round), ("item", &budget.item), ("day", &budget.day)] {
+        check_ceilings(rules, &Path::to("budget").key(scope), ceilings);
+    }
+}
+
+/// A ceiling of zero would stop every round before it starts, which `pause` says better.
+fn check_ceilings(rules: &mut Rules, path: &Path, ceilings: &Ceilings) {
+    let zero = [
+        ("tokens", ceilings.tokens == Some(0)),
+        ("usd", ceilings.usd.is_some_and(|usd| usd.0 == 0)),
+        ("turns", ceilings.turns == Some(0)),
+    ];
+    for (key, _) in zero.into_iter().filter(|(_, zero)| *zero) {
+        let what = format!("`{path}.{key}` is zero, so no round could start");
+        rules.object(path.key(key), what, "give it a value, or leave the key out for the default");
+    }
+}
+
+const DIMENSIONS_MAX: usize = 12;
+
+fn rubric(rules: &mut Rules, spec: &LoopSpec) {
+    let path = Path::to("rubric");
+    rules.range(path.key("threshold"), spec.rubric.threshold, 1.0, 5.0);
+    rules.range(path.key("floor"), spec.rubric.floor, 1, 5);
+    let dimensions = path.key("dimensions");
+    if spec.rubric.dimensions.len() > DIMENSIONS_MAX {
+        rules.object(dimensions.clone(), format!("`{dimensions}` has more than {DIMENSIONS_MAX} dimensions"), None);
+    }
+    for (name, meaning) in &spec.rubric.dimensions {
+        rules.part_name(dimensions.key(name), name);
+        if meaning.trim().is_empty() {
+            let what = format!("dimension {} has no meaning", quoted(name));
+            rules.object(dimensions.key(name), what, "say what is scored");
+        }
+    }
+}

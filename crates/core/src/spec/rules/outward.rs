@@ -1,0 +1,84 @@
+//! Rules of what leaves a round: outputs, allowed kinds, forge, approvers, secrets, set-up.
+
+use super::Rules;
+use crate::spec::path::Path;
+use crate::spec::problem::quoted;
+use crate::spec::{ActionKind, LoopSpec, OutputSpec, Unread};
+
+pub(super) fn check(rules: &mut Rules, spec: &LoopSpec) {
+    outputs(rules, spec);
+    allow(rules, spec);
+    rules.range(Path::to("open_max"), spec.open_max, 1, 1000);
+    if !is_word(&spec.forge) {
+        rules.object(Path::to("forge"), format!("{} is no name of a forge", quoted(&spec.forge)), "such as `local`");
+    }
+    for (key, list) in [("approvers", &spec.approvers), ("locks", &spec.locks)] {
+        for (at, text) in list.iter().enumerate().filter(|(_, text)| !is_line(text)) {
+            rules.object(Path::to(key).index(at), format!("`{key}` has the unusable text {}", quoted(text)), None);
+        }
+    }
+    for (at, name) in spec.secrets.iter().enumerate().filter(|(_, name)| !is_variable(name)) {
+        let hint = "name the variable, never its value";
+        rules.object(Path::to("secrets").index(at), format!("{} is no name of a secret", quoted(name)), hint);
+    }
+    for (at, command) in spec.setup.iter().enumerate() {
+        rules.command(Path::to("setup").index(at), command);
+    }
+}
+
+fn outputs(rules: &mut Rules, spec: &LoopSpec) {
+    let path = Path::to("output");
+    let unread = spec.unread.iter().any(|unread| matches!(unread, Unread::ActionKind(_)));
+    if spec.output.is_empty() && !unread {
+        rules.object(path.clone(), "`output` is empty", "write `output: report`");
+    }
+    for (at, output) in spec.output.iter().enumerate() {
+        limits(rules, &path.index(at), output);
+        if spec.output[..at].iter().any(|other| other.kind == output.kind) {
+            rules.object(path.index(at), format!("`output` has `{}` twice", output.kind), None);
+        }
+    }
+    if spec.outputs(ActionKind::Commit) && spec.outputs(ActionKind::PullRequest) {
+        let hint = "a change is either committed or proposed; keep one of them";
+        rules.object(path, "`output` has both `commit` and `pull-request`", hint);
+    }
+}
+
+fn limits(rules: &mut Rules, path: &Path, output: &OutputSpec) {
+    let path = path.key(output.kind.word());
+    rules.range(path.key("max"), output.max, 1, 50);
+    if !output.draft && output.kind != ActionKind::PullRequest {
+        rules.object(path.key("draft"), format!("`draft` has no meaning for `{}`", output.kind), "remove `draft`");
+    }
+    for (key, list) in [("labels", &output.labels), ("targets", &output.targets)] {
+        for (at, text) in list.iter().enumerate().filter(|(_, text)| !is_line(text)) {
+            let what = format!("`{path}.{key}` has the unusable text {}", quoted(text));
+            rules.object(path.key(key).index(at), what, None);
+        }
+    }
+}
+
+fn allow(rules: &mut Rules, spec: &LoopSpec) {
+    for (at, kind) in spec.allow.iter().enumerate() {
+        if !spec.outputs(*kind) && spec.unread.is_empty() {
+            let what = format!("`allow` has `{kind}`, which is not in `output`");
+            rules.object(Path::to("allow").index(at), what, "add it to `output`, or remove it here");
+        }
+        if spec.allow[..at].contains(kind) {
+            rules.object(Path::to("allow").index(at), format!("`allow` has `{kind}` twice"), None);
+        }
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.len() <= 64 && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+}
+
+fn is_line(text: &str) -> bool {
+    !text.trim().is_empty() && text.len() <= 200 && !text.chars().any(char::is_control)
+}
+
+fn is_variable(name: &str) -> bool {
+    let known = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    known && !name.is_empty() && name.len() <= 128 && !name.starts_with(|c: char| c.is_ascii_digit())
+}

@@ -1,0 +1,137 @@
+//! Rules of paths, globs, patterns, branches and hosts.
+
+use super::Rules;
+use crate::spec::LoopSpec;
+use crate::spec::path::Path;
+use crate::spec::problem::quoted;
+
+/// The longest glob, path or pattern.
+const TEXT_MAX: usize = 1000;
+
+/// The paths and globs of a whole loop.
+pub(super) fn check(rules: &mut Rules, spec: &LoopSpec) {
+    let lists = [("paths", &spec.paths), ("protect", &spec.protect), ("allow_paths", &spec.allow_paths)];
+    for (key, list) in lists {
+        globs(rules, &Path::to(key), list);
+    }
+    for (key, list) in [("skills", &spec.skills), ("context", &spec.context)] {
+        for (at, file) in list.iter().enumerate() {
+            relative(rules, Path::to(key).index(at), file);
+        }
+    }
+    for (key, list) in [("caches", &spec.caches), ("toolchains", &spec.toolchains)] {
+        for (at, path) in list.iter().enumerate().filter(|(_, path)| path.trim().is_empty() || path.contains('\0')) {
+            rules.object(Path::to(key).index(at), format!("{} is no path", quoted(path)), None);
+        }
+    }
+    if let Some(base) = &spec.base {
+        branch(rules, Path::to("base"), base);
+    }
+    hosts(rules, &Path::to("network"), &spec.network);
+}
+
+/// A list of globs.
+pub(super) fn globs(rules: &mut Rules, path: &Path, globs: &[String]) {
+    for (at, glob) in globs.iter().enumerate() {
+        one_glob(rules, path.index(at), glob);
+    }
+}
+
+fn one_glob(rules: &mut Rules, path: Path, glob: &str) {
+    if !inside(rules, &path, glob) {
+        return;
+    }
+    if let Err(error) = globset::GlobBuilder::new(glob).literal_separator(true).build() {
+        rules.object(path, format!("{} is no glob: {}", quoted(glob), error.kind()), None);
+    }
+}
+
+/// A path inside the repository, or inside `.loopwright/`.
+pub(super) fn relative(rules: &mut Rules, path: Path, file: &str) {
+    inside(rules, &path, file);
+}
+
+/// Objects to paths that leave the folder they start from.
+fn inside(rules: &mut Rules, path: &Path, text: &str) -> bool {
+    let drive = text.as_bytes().get(1) == Some(&b':') && text.starts_with(|c: char| c.is_ascii_alphabetic());
+    let (what, hint) = if text.trim().is_empty() {
+        ("is empty", None)
+    } else if text.len() > TEXT_MAX {
+        ("is too long", None)
+    } else if text.starts_with(['/', '\\', '~']) || drive {
+        ("is absolute", Some("write it relative to the repository"))
+    } else if text.split(['/', '\\']).any(|part| part == "..") {
+        ("has `..` in it", Some("write it relative to the repository"))
+    } else if text.chars().any(char::is_control) {
+        ("has a control character", None)
+    } else {
+        return true;
+    };
+    rules.object(path.clone(), format!("`{path}` {what}: {}", quoted(text)), hint);
+    false
+}
+
+/// Whether a pattern needs a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Groups {
+    /// Any number of them.
+    Any,
+    /// The first is read.
+    One,
+}
+
+/// A regular expression, small enough to be compiled.
+pub(super) fn pattern(rules: &mut Rules, path: Path, pattern: &str, groups: Groups) {
+    if pattern.is_empty() || pattern.len() > TEXT_MAX {
+        let what = format!("`{path}` is empty or longer than {TEXT_MAX} bytes");
+        return rules.object(path, what, None);
+    }
+    match regex::RegexBuilder::new(pattern).size_limit(1 << 20).build() {
+        Ok(regex) if groups == Groups::One && regex.captures_len() < 2 => {
+            let what = format!("`{path}` has no group for the number");
+            rules.object(path, what, "put the number in a group: `ops=(\\d+)`");
+        }
+        Ok(_) => {}
+        Err(regex::Error::CompiledTooBig(_)) => {
+            let what = format!("`{path}` is too large a pattern");
+            rules.object(path, what, None);
+        }
+        Err(error) => {
+            let text = error.to_string();
+            let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            let what = format!("`{path}` is no pattern: {reason}");
+            rules.object(path, what, None);
+        }
+    }
+}
+
+/// A branch or commit, as git would take it and no option.
+pub(super) fn branch(rules: &mut Rules, path: Path, text: &str) {
+    let bad = text.is_empty()
+        || text.len() > 250
+        || text.starts_with(['-', '/'])
+        || text.contains("..")
+        || text.contains("@{")
+        || text.chars().any(|c| c.is_whitespace() || c.is_control() || ":\\".contains(c));
+    if bad {
+        rules.object(path, format!("{} is no branch or commit", quoted(text)), None);
+    }
+}
+
+/// Hosts that may be reached.
+pub(super) fn hosts(rules: &mut Rules, path: &Path, hosts: &[String]) {
+    for (at, host) in hosts.iter().enumerate().filter(|(_, host)| !is_host(host)) {
+        let hint = "write a host without scheme and path, such as `docs.example.org` or `*.example.org`";
+        rules.object(path.index(at), format!("{} is no host", quoted(host)), hint);
+    }
+}
+
+fn is_host(text: &str) -> bool {
+    let bare = text.strip_prefix("*.").unwrap_or(text);
+    let (name, port) = bare.split_once(':').unwrap_or((bare, "443"));
+    let label = |label: &str| {
+        let known = label.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+        known && !label.is_empty() && !label.starts_with('-')
+    };
+    name.len() <= 253 && name.split('.').all(label) && port.parse::<u16>().is_ok_and(|port| port > 0)
+}

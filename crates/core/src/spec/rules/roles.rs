@@ -1,0 +1,66 @@
+//! Rules of the programs that play roles, in loop files and in configuration files.
+
+use super::{Objection, Rules, paths};
+use crate::spec::path::Path;
+use crate::spec::problem::quoted;
+use crate::spec::reader::value::listed;
+use crate::spec::{AgentSpec, AgentUse, LoopSpec};
+
+pub(super) fn check(rules: &mut Rules, spec: &LoopSpec) {
+    for (role, agent) in &spec.agents {
+        one(rules, &Path::to("agents").key(role.word()), agent);
+    }
+}
+
+/// Objections to an agent given elsewhere than in a loop.
+pub(crate) fn agent_objections(path: &Path, agent: &AgentSpec) -> Vec<Objection> {
+    let mut rules = Rules::default();
+    one(&mut rules, path, agent);
+    rules.0
+}
+
+fn one(rules: &mut Rules, path: &Path, agent: &AgentSpec) {
+    command(rules, path, agent);
+    script(rules, path, agent);
+    for (at, word) in agent.fallback.iter().enumerate() {
+        if !AgentUse::ALL.iter().any(|agent| agent.word() == word) {
+            let hint = format!("one of {}", listed(&AgentUse::ALL.map(AgentUse::word)));
+            rules.object_with(path.key("fallback").index(at), format!("{} is not an agent", quoted(word)), Some(hint));
+        }
+    }
+}
+
+fn command(rules: &mut Rules, path: &Path, agent: &AgentSpec) {
+    let prompts: usize = agent.run.iter().map(|word| word.matches("{prompt}").count()).sum();
+    match agent.agent {
+        AgentUse::Command if agent.run.is_empty() => {
+            let what = format!("`{path}` uses `command` without `run`");
+            rules.missing(path.clone(), &what, "write `run: [./my-agent, --fast]`");
+        }
+        AgentUse::Command => rules.command(path.key("run"), &agent.run),
+        other if !agent.run.is_empty() => {
+            let what = format!("`{path}` uses `{}`, which takes no `run`", other.word());
+            rules.object(path.key("run"), what, "`run` goes with `use: command`");
+        }
+        _ => {}
+    }
+    if prompts > 1 {
+        let what = format!("`{{prompt}}` stands {prompts} times in `{path}.run`");
+        rules.object(path.key("run"), what, "at most once; without it the brief comes on stdin");
+    }
+}
+
+fn script(rules: &mut Rules, path: &Path, agent: &AgentSpec) {
+    match (&agent.script, agent.agent) {
+        (None, AgentUse::Scripted) => {
+            let what = format!("`{path}` uses `scripted` without `script`");
+            rules.missing(path.clone(), &what, "write `script: fix.script`");
+        }
+        (Some(script), AgentUse::Scripted) => paths::relative(rules, path.key("script"), script),
+        (Some(_), other) => {
+            let what = format!("`{path}` uses `{}`, which takes no `script`", other.word());
+            rules.object(path.key("script"), what, "`script` goes with `use: scripted`");
+        }
+        (None, _) => {}
+    }
+}

@@ -1,0 +1,116 @@
+//! The seed's builder methods and words. They never fail: what cannot be understood is kept, and [`LoopSpec::check`]
+//! reports it.
+
+use super::when::Cadence;
+use super::{ActionKind, LoopSpec, OutputSpec};
+use crate::budget::TokenBudget;
+
+/// Text given to a builder method that means nothing to us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unread {
+    /// Given as a cadence.
+    Cadence(String),
+    /// Given as an action kind.
+    ActionKind(String),
+}
+
+impl LoopSpec {
+    /// Sets when the loop is due: `every 15m`, `daily 08:00`, `weekly mon 09:30` or a five-field cron line.
+    #[must_use]
+    pub fn with_cadence(mut self, cadence: impl Into<String>) -> Self {
+        self.on.every.clear();
+        self.on.daily.clear();
+        self.on.weekly.clear();
+        self.on.cron.clear();
+        self.unread.retain(|unread| !matches!(unread, Unread::Cadence(_)));
+        self.add_cadence(&cadence.into());
+        self
+    }
+
+    pub(crate) fn add_cadence(&mut self, text: &str) {
+        match Cadence::parse(text) {
+            Some(cadence) => cadence.add_to(&mut self.on),
+            None => self.unread.push(Unread::Cadence(text.to_owned())),
+        }
+    }
+
+    /// Sets the round's ceilings from the seed's budget; ceilings that it does not name keep their defaults.
+    #[must_use]
+    pub fn with_budget(mut self, budget: TokenBudget) -> Self {
+        let TokenBudget { max_input_tokens, max_output_tokens, max_total_tokens, max_iters_per_round } = budget;
+        if let Some(tokens) = total_tokens(max_input_tokens, max_output_tokens, max_total_tokens) {
+            self.budget.round.tokens = Some(tokens);
+        }
+        self.budget.round.turns = Some(max_iters_per_round);
+        self
+    }
+
+    /// Sets what the maker is told.
+    #[must_use]
+    pub fn with_maker_prompt(mut self, prompt: impl Into<String>) -> Self {
+        self.prompts.maker = Some(prompt.into());
+        self
+    }
+
+    /// Sets what the checker is told.
+    #[must_use]
+    pub fn with_checker_prompt(mut self, prompt: impl Into<String>) -> Self {
+        self.prompts.checker = Some(prompt.into());
+        self
+    }
+
+    /// Sets the one kind of action the loop proposes, in our words or the seed's.
+    #[must_use]
+    pub fn with_action_kind(mut self, kind: impl Into<String>) -> Self {
+        let kind = kind.into();
+        self.unread.retain(|unread| !matches!(unread, Unread::ActionKind(_)));
+        self.output.clear();
+        match ActionKind::parse(&kind) {
+            Some(kind) => self.output.push(OutputSpec::new(kind)),
+            None => self.unread.push(Unread::ActionKind(kind)),
+        }
+        self
+    }
+
+    /// When the loop is due, as one line; `manual` when it starts by hand only.
+    #[must_use]
+    pub fn cadence(&self) -> String {
+        let on = &self.on;
+        let mut parts: Vec<String> = on.every.iter().map(|span| format!("every {span}")).collect();
+        parts.extend(on.daily.iter().map(|time| format!("daily {time}")));
+        parts.extend(on.weekly.iter().map(|time| format!("weekly {time}")));
+        parts.extend(on.cron.iter().cloned());
+        parts.extend(self.unread.iter().filter_map(|unread| match unread {
+            Unread::Cadence(text) => Some(text.clone()),
+            Unread::ActionKind(_) => None,
+        }));
+        if parts.is_empty() { "manual".to_owned() } else { parts.join(", ") }
+    }
+
+    /// The first kind of action the loop proposes, in the seed's word where the seed has one.
+    #[must_use]
+    pub fn action_kind(&self) -> String {
+        let unread = self.unread.iter().find_map(|unread| match unread {
+            Unread::ActionKind(text) => Some(text.clone()),
+            Unread::Cadence(_) => None,
+        });
+        let first = self.output.first().map_or(ActionKind::Report, |output| output.kind);
+        unread.unwrap_or_else(|| match first {
+            ActionKind::PullRequest => "open-pr".to_owned(),
+            ActionKind::IssueComment => "comment".to_owned(),
+            kind => kind.word().to_owned(),
+        })
+    }
+}
+
+/// One ceiling out of the seed's three. A lone input or output ceiling bounds all tokens: stricter, never laxer.
+pub(super) fn total_tokens(input: Option<u64>, output: Option<u64>, total: Option<u64>) -> Option<u64> {
+    let parts = match (input, output) {
+        (Some(input), Some(output)) => Some(input.saturating_add(output)),
+        (one, other) => one.or(other),
+    };
+    match (parts, total) {
+        (Some(parts), Some(total)) => Some(parts.min(total)),
+        (one, other) => one.or(other),
+    }
+}

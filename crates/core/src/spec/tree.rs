@@ -1,0 +1,414 @@
+//! YAML and JSON as a tree of values that know their place. Limits hold from the first byte; nothing is ever expanded.
+//!
+//! Refused here: aliases and anchors (so that no bomb can be written), tags, merge keys, keys that are not text, several
+//! documents, and everything past the limits. What the values mean is the reader's business.
+
+use super::problem::{Problem, ProblemKind, quoted};
+use super::source::{Place, Source};
+use saphyr_parser::{Event, Parser, ScalarStyle, ScanError, Span, StrInput};
+
+/// The largest file that is looked at.
+pub(crate) const BYTES_MAX: usize = 1 << 20;
+/// The deepest nesting.
+const DEPTH_MAX: usize = 32;
+/// The most values in a file.
+const NODES_MAX: usize = 20_000;
+/// After so many duplicate keys the rest is not worth listing.
+const DUPLICATES_MAX: usize = 20;
+
+/// A value and where it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Node {
+    pub(crate) value: Value,
+    pub(crate) place: Place,
+}
+
+/// A value by the core rules of YAML 1.2: `no` and `on` are text.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Value {
+    Null,
+    Bool(bool),
+    Int(i128),
+    Float(f64),
+    Text(String),
+    List(Vec<Node>),
+    Map(Vec<Entry>),
+}
+
+/// A key with its value.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Entry {
+    pub(crate) key: String,
+    pub(crate) place: Place,
+    pub(crate) value: Node,
+}
+
+impl Node {
+    /// A value that came from code.
+    pub(crate) fn from_json(value: &serde_json::Value) -> Self {
+        use serde_json::Value as Json;
+        let value = match value {
+            Json::Null => Value::Null,
+            Json::Bool(flag) => Value::Bool(*flag),
+            Json::Number(number) => number.as_i128().map_or_else(
+                || Value::Float(number.as_f64().unwrap_or(f64::NAN)),
+                Value::Int,
+            ),
+            Json::String(text) => Value::Text(text.clone()),
+            Json::Array(items) => Value::List(items.iter().map(Self::from_json).collect()),
+            Json::Object(fields) => Value::Map(
+                fields
+                    .iter()
+                    .map(|(key, value)| Entry { key: key.clone(), place: Place::default(), value: Self::from_json(value) })
+                    .collect(),
+            ),
+        };
+        Self { value, place: Place::default() }
+    }
+
+    /// The value as JSON; `None` where JSON has no word for it (numbers that are not finite).
+    pub(crate) fn to_json(&self) -> Option<serde_json::Value> {
+        use serde_json::Value as Json;
+        Some(match &self.value {
+            Value::Null => Json::Null,
+            Value::Bool(flag) => Json::Bool(*flag),
+            Value::Int(number) => Json::Number(serde_json::Number::from_i128(*number)?),
+            Value::Float(number) => Json::Number(serde_json::Number::from_f64(*number)?),
+            Value::Text(text) => Json::String(text.clone()),
+            Value::List(items) => Json::Array(items.iter().map(Self::to_json).collect::<Option<_>>()?),
+            Value::Map(entries) => Json::Object(
+                entries.iter().map(|entry| Some((entry.key.clone(), entry.value.to_json()?))).collect::<Option<_>>()?,
+            ),
+        })
+    }
+
+    /// The entry of a mapping.
+    pub(crate) fn get(&self, key: &str) -> Option<&Entry> {
+        match &self.value {
+            Value::Map(entries) => entries.iter().find(|entry| entry.key == key),
+            _ => None,
+        }
+    }
+}
+
+/// A tree, and what was wrong with it without being the end of reading.
+pub(crate) struct Parsed {
+    pub(crate) root: Node,
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// Reads one document. `first_line` is the line of the file on which `yaml` starts.
+pub(crate) fn parse(source: &Source<'_>, yaml: &str, first_line: usize) -> Result<Parsed, Vec<Problem>> {
+    let mut builder = Builder::new(source, yaml, first_line);
+    let mut parser = Parser::new_from_str(yaml);
+    match builder.run(&mut parser) {
+        Ok(()) => Ok(Parsed { root: builder.root.unwrap_or_else(|| null_at(first_line)), problems: builder.problems }),
+        Err(problem) => {
+            builder.problems.push(*problem);
+            Err(builder.problems)
+        }
+    }
+}
+
+fn null_at(line: usize) -> Node {
+    Node { value: Value::Null, place: Place::new(line, 1, 1) }
+}
+
+/// A collection that is still open.
+enum Open {
+    List { place: Place, items: Vec<Node> },
+    Map { place: Place, entries: Vec<Entry>, keys: std::collections::HashMap<String, Place>, key: Option<(String, Place)> },
+}
+
+struct Builder<'s> {
+    source: &'s Source<'s>,
+    lines: Vec<&'s str>,
+    first_line: usize,
+    stack: Vec<Open>,
+    root: Option<Node>,
+    nodes: usize,
+    documents: usize,
+    problems: Vec<Problem>,
+}
+
+type Step = Result<(), Box<Problem>>;
+
+impl<'s> Builder<'s> {
+    fn new(source: &'s Source<'s>, yaml: &'s str, first_line: usize) -> Self {
+        Self {
+            source,
+            lines: yaml.lines().collect(),
+            first_line,
+            stack: Vec::new(),
+            root: None,
+            nodes: 0,
+            documents: 0,
+            problems: Vec::new(),
+        }
+    }
+
+    fn run(&mut self, parser: &mut Parser<'s, StrInput<'s>>) -> Step {
+        while let Some(event) = parser.next_event() {
+            match event {
+                Ok((event, span)) => self.event(event, span)?,
+                Err(error) => return Err(self.scan_error(&error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: Event<'_>, span: Span) -> Step {
+        let place = self.place(span);
+        match event {
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => Ok(()),
+            Event::DocumentStart(_) => self.document(place),
+            Event::Alias(_) => Err(self.alias(place)),
+            Event::Scalar(text, style, anchor, tag) => {
+                self.open_value(place, anchor, tag.is_some())?;
+                self.value(Node { value: typed(&text, style), place })
+            }
+            Event::SequenceStart(anchor, tag) => {
+                self.open_value(place, anchor, tag.is_some())?;
+                self.push(place, Open::List { place, items: Vec::new() })
+            }
+            Event::MappingStart(anchor, tag) => {
+                self.open_value(place, anchor, tag.is_some())?;
+                self.push(place, Open::Map { place, entries: Vec::new(), keys: Default::default(), key: None })
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.close(),
+        }
+    }
+
+    fn document(&mut self, place: Place) -> Step {
+        self.documents += 1;
+        if self.documents > 1 {
+            let hint = Some("one loop a file; remove the second `---`".to_owned());
+            return Err(self.wrong(ProblemKind::Syntax, place, "a second document starts here", hint));
+        }
+        Ok(())
+    }
+
+    /// What every value is asked first: is there room for it, and does it come without anchor and tag?
+    fn open_value(&mut self, place: Place, anchor: usize, tagged: bool) -> Step {
+        self.nodes += 1;
+        if self.nodes > NODES_MAX {
+            let what = format!("more than {NODES_MAX} values in one file");
+            return Err(self.wrong(ProblemKind::Limit, place, &what, None));
+        }
+        if anchor > 0 {
+            return Err(self.alias(place));
+        }
+        if tagged {
+            let hint = Some("remove the word that starts with `!`".to_owned());
+            return Err(self.wrong(ProblemKind::Syntax, place, "tags are not supported", hint));
+        }
+        Ok(())
+    }
+
+    fn alias(&self, place: Place) -> Box<Problem> {
+        let hint = Some("write the value out where it is needed; text that starts with `*` or `&` needs quotes".to_owned());
+        self.wrong(ProblemKind::Alias, place, "anchors and aliases (`&name`, `*name`) are not supported", hint)
+    }
+
+    fn push(&mut self, place: Place, open: Open) -> Step {
+        if self.stack.len() >= DEPTH_MAX {
+            let what = format!("nested more than {DEPTH_MAX} levels deep");
+            return Err(self.wrong(ProblemKind::Limit, place, &what, None));
+        }
+        if let Some(Open::Map { key: None, .. }) = self.stack.last() {
+            return Err(self.bad_key(place, "a list or mapping"));
+        }
+        self.stack.push(open);
+        Ok(())
+    }
+
+    fn close(&mut self) -> Step {
+        let node = match self.stack.pop() {
+            Some(Open::List { place, items }) => Node { value: Value::List(items), place },
+            Some(Open::Map { place, entries, .. }) => Node { value: Value::Map(entries), place },
+            None => return Ok(()),
+        };
+        self.value(node)
+    }
+
+    /// Puts a finished value where it belongs: as a key, a value, an item or the root.
+    fn value(&mut self, node: Node) -> Step {
+        match self.stack.last_mut() {
+            None => self.root = Some(node),
+            Some(Open::List { items, .. }) => items.push(node),
+            Some(Open::Map { key: None, .. }) => return self.key(node),
+            Some(Open::Map { entries, key, .. }) => {
+                if let Some((key, place)) = key.take() {
+                    entries.push(Entry { key, place, value: node });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn key(&mut self, node: Node) -> Step {
+        let text = match node.value {
+            Value::Text(text) => text,
+            other => return Err(self.bad_key(node.place, found(&other).as_str())),
+        };
+        if text == "<<" {
+            return Err(self.wrong(ProblemKind::Alias, node.place, "merge keys (`<<`) are not supported", None));
+        }
+        let Some(Open::Map { keys, key, .. }) = self.stack.last_mut() else { return Ok(()) };
+        *key = Some((text.clone(), node.place));
+        match keys.get(&text).copied() {
+            None => drop(keys.insert(text, node.place)),
+            Some(first) => self.duplicate(&text, first, node.place),
+        }
+        Ok(())
+    }
+
+    /// The first entry stays in force while the rest of the file is read for further problems.
+    fn duplicate(&mut self, key: &str, first: Place, second: Place) {
+        if self.problems.len() < DUPLICATES_MAX {
+            let what = format!("key {} is given twice", quoted(key));
+            let hint = Some(format!("it is first given at line {}, column {}", first.line, first.column));
+            let problem = self.wrong(ProblemKind::Duplicate, second, &what, hint);
+            self.problems.push(*problem);
+        }
+    }
+
+    fn bad_key(&self, place: Place, found: &str) -> Box<Problem> {
+        let hint = Some("put the key in quotes if it is meant as text".to_owned());
+        self.wrong(ProblemKind::Syntax, place, &format!("a key must be text, found {found}"), hint)
+    }
+
+    fn wrong(&self, kind: ProblemKind, place: Place, what: &str, hint: Option<String>) -> Box<Problem> {
+        Box::new(self.source.problem(kind, place, what.to_owned(), hint))
+    }
+
+    fn place(&self, span: Span) -> Place {
+        let line = span.start.line().max(1);
+        let len = if span.end.line() == line {
+            span.end.index().saturating_sub(span.start.index())
+        } else {
+            self.rest_of_line(line, span.start.col())
+        };
+        Place::new(line + self.first_line - 1, span.start.col() + 1, len.max(1))
+    }
+
+    fn rest_of_line(&self, line: usize, column: usize) -> usize {
+        let text = self.lines.get(line - 1).unwrap_or(&"");
+        text.len().saturating_sub(column).min(200)
+    }
+
+    fn scan_error(&self, error: &ScanError) -> Box<Problem> {
+        let mark = error.marker();
+        let line = mark.line().max(1);
+        if let Some(tab) = [line, line.saturating_sub(1)].into_iter().find_map(|line| self.tab_indent(line)) {
+            let hint = Some("indent with spaces".to_owned());
+            return self.wrong(ProblemKind::Syntax, tab, "a tab in the indentation", hint);
+        }
+        let place = Place::new(line + self.first_line - 1, mark.col() + 1, 1);
+        let hint = error.info().contains("mapping values").then(|| "a value with `: ` in it needs quotes".to_owned());
+        if error.info().contains("recursion limit") {
+            let what = format!("nested more than {DEPTH_MAX} levels deep");
+            return self.wrong(ProblemKind::Limit, place, &what, None);
+        }
+        if error.info().contains("anchor") {
+            return self.alias(place);
+        }
+        self.wrong(ProblemKind::Syntax, place, &format!("this is not YAML: {}", error.info()), hint)
+    }
+
+    fn tab_indent(&self, line: usize) -> Option<Place> {
+        let text = self.lines.get(line.checked_sub(1)?)?;
+        let indent = text.chars().take_while(|c| matches!(c, ' ' | '\t'));
+        let column = indent.enumerate().find(|(_, c)| *c == '\t').map(|(at, _)| at + 1)?;
+        Some(Place::new(line + self.first_line - 1, column, 1))
+    }
+}
+
+/// What a message calls a value.
+pub(crate) fn found(value: &Value) -> String {
+    match value {
+        Value::Null => "nothing".to_owned(),
+        Value::Bool(flag) => format!("`{flag}`"),
+        Value::Int(number) => format!("the number {number}"),
+        Value::Float(number) => format!("the number {number}"),
+        Value::Text(text) => format!("the text {}", quoted(text)),
+        Value::List(_) => "a list".to_owned(),
+        Value::Map(_) => "a mapping".to_owned(),
+    }
+}
+
+fn typed(text: &str, style: ScalarStyle) -> Value {
+    if style != ScalarStyle::Plain {
+        return Value::Text(text.to_owned());
+    }
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => Value::Null,
+        "true" | "True" | "TRUE" => Value::Bool(true),
+        "false" | "False" | "FALSE" => Value::Bool(false),
+        _ => number(text).unwrap_or_else(|| Value::Text(text.to_owned())),
+    }
+}
+
+/// A number by YAML 1.2's core rules. Integers too large to hold become floats, as in JSON.
+fn number(text: &str) -> Option<Value> {
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    match unsigned {
+        ".inf" | ".Inf" | ".INF" => return Some(Value::Float(if text.starts_with('-') { f64::NEG_INFINITY } else { f64::INFINITY })),
+        ".nan" | ".NaN" | ".NAN" => return (unsigned == text).then_some(Value::Float(f64::NAN)),
+        _ => {}
+    }
+    if let Some(digits) = text.strip_prefix("0x") {
+        return radix(digits, 16);
+    }
+    if let Some(digits) = text.strip_prefix("0o") {
+        return radix(digits, 8);
+    }
+    if !looks_numeric(unsigned) {
+        return None;
+    }
+    if unsigned.bytes().all(|byte| byte.is_ascii_digit()) {
+        if let Ok(number) = text.parse::<i128>() {
+            let fits = i128::from(i64::MIN) <= number && number <= i128::from(u64::MAX);
+            return Some(if fits { Value::Int(number) } else { Value::Float(number as f64) });
+        }
+    }
+    text.parse().ok().map(Value::Float)
+}
+
+fn radix(digits: &str, radix: u32) -> Option<Value> {
+    if digits.starts_with(['+', '-']) {
+        return None;
+    }
+    u64::from_str_radix(digits, radix).ok().map(|number| Value::Int(number.into()))
+}
+
+fn looks_numeric(unsigned: &str) -> bool {
+    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, Some(exponent.strip_prefix(['-', '+']).unwrap_or(exponent))),
+        None => (unsigned, None),
+    };
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let (whole, part) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let exponent_fits = exponent.is_none_or(|exponent| !exponent.is_empty() && digits(exponent));
+    digits(whole) && digits(part) && !(whole.is_empty() && part.is_empty()) && exponent_fits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_words_are_typed_by_the_core_rules_of_yaml_1_2() {
+        for text in ["no", "on", "yes", "off", "15m", "08:00", "1.2.3", "+-1", "0x", "e5", ".", "1e", "-.nan", "0x-1"] {
+            assert_eq!(typed(text, ScalarStyle::Plain), Value::Text(text.to_owned()));
+        }
+        for (text, number) in [("12", 12), ("-3", -3), ("+7", 7), ("0x1F", 31), ("0o17", 15), ("007", 7)] {
+            assert_eq!(typed(text, ScalarStyle::Plain), Value::Int(number), "{text}");
+        }
+        for (text, number) in [("2.50", 2.5), (".5", 0.5), ("1e3", 1000.0), ("5.", 5.0), ("-.inf", f64::NEG_INFINITY)] {
+            assert_eq!(typed(text, ScalarStyle::Plain), Value::Float(number), "{text}");
+        }
+        assert_eq!(typed("~", ScalarStyle::Plain), Value::Null);
+        assert_eq!(typed("12", ScalarStyle::DoubleQuoted), Value::Text("12".to_owned()));
+    }
+}
