@@ -29,7 +29,8 @@ impl LoopName {
     /// Says which rule the text breaks.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         check_length(text)?;
-        if let Some(bad) = text.chars().find(|c| !(c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(*c))) {
+        if let Some(bad) = text.chars().find(|c| !(c.is_ascii_lowercase() || c.is_ascii_digit() || "-_.".contains(*c)))
+        {
             return no(bad_character(bad, "lower-case letters, digits, `-`, `_` and `.`"));
         }
         if !text.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit()) {
@@ -114,7 +115,9 @@ fn check_shape(text: &str) -> Result<(), NameError> {
 }
 
 fn is_device(stem: &str) -> bool {
-    let numbered = |prefix: &str| stem.strip_prefix(prefix).is_some_and(|rest| rest.len() == 1 && rest.bytes().all(|b| b.is_ascii_digit()));
+    let numbered = |prefix: &str| {
+        stem.strip_prefix(prefix).is_some_and(|rest| rest.len() == 1 && rest.bytes().all(|b| b.is_ascii_digit()))
+    };
     matches!(stem, "con" | "prn" | "aux" | "nul") || numbered("com") || numbered("lpt")
 }
 
@@ -186,8 +189,35 @@ mod tests {
     fn path_tricks_and_lookalikes_are_no_names() {
         let long = "a".repeat(300);
         for bad in [
-            "", "../../etc", "-rf", "con", "CON", "nul.txt", "com1", "a/b", "a\\b", "a\0b", "a b", "ci\u{202e}repeews", "\u{441}i-sweeper",
-            "a..b", "a.lock", "a.", "a-", ".a", "_a", "A", "a:b", "a~1", "a^", "a*", "a?", "a[", "a@{b", "ä", &long,
+            "",
+            "../../etc",
+            "-rf",
+            "con",
+            "CON",
+            "nul.txt",
+            "com1",
+            "a/b",
+            "a\\b",
+            "a\0b",
+            "a b",
+            "ci\u{202e}repeews",
+            "\u{441}i-sweeper",
+            "a..b",
+            "a.lock",
+            "a.",
+            "a-",
+            ".a",
+            "_a",
+            "A",
+            "a:b",
+            "a~1",
+            "a^",
+            "a*",
+            "a?",
+            "a[",
+            "a@{b",
+            "ä",
+            &long,
         ] {
             assert!(LoopName::parse(bad).is_err(), "{bad:?}");
         }

@@ -35,7 +35,6 @@ pub struct BudgetSpec {
     pub day: Ceilings,
 }
 
-
 impl Default for BudgetSpec {
     fn default() -> Self {
         Self {

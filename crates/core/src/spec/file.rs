@@ -76,7 +76,12 @@ fn control_character(file: &str, text: &str, at: usize) -> Problem {
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
     let character = text.chars().nth(at).unwrap_or_default();
     let what = format!("control character U+{:04X}", u32::from(character));
-    Source::new(file, text).problem(ProblemKind::Syntax, Place::new(line, column, 1), what, Some("remove it".to_owned()))
+    Source::new(file, text).problem(
+        ProblemKind::Syntax,
+        Place::new(line, column, 1),
+        what,
+        Some("remove it".to_owned()),
+    )
 }
 
 type Tree = (Node, Vec<Problem>);

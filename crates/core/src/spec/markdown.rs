@@ -23,7 +23,11 @@ pub(crate) fn split(text: &str) -> Result<FrontMatter<'_>, (Place, &'static str,
     let first = lines.next().unwrap_or_default();
     if first.trim_end() != "---" {
         let hint = "the first line is `---`, then YAML, then `---` again, then `# Maker`";
-        return Err((Place::new(1, 1, first.trim_end().chars().count().clamp(1, 80)), "a loop file starts with front matter", hint));
+        return Err((
+            Place::new(1, 1, first.trim_end().chars().count().clamp(1, 80)),
+            "a loop file starts with front matter",
+            hint,
+        ));
     }
     let start = first.len();
     let (mut offset, mut count) = (start, 1);
@@ -80,9 +84,10 @@ fn unknown_heading(section: &Section<'_>, findings: &Findings<'_>) {
     let names = Role::ALL.map(heading);
     let near = names.into_iter().find(|name| section.title.eq_ignore_ascii_case(name));
     let lower = section.title.to_lowercase();
-    let near = near.or_else(|| nearest(&lower, Role::ALL.map(Role::word).into_iter()).and_then(|word| {
-        Role::ALL.into_iter().find(|role| role.word() == word).map(heading)
-    }));
+    let near = near.or_else(|| {
+        nearest(&lower, Role::ALL.map(Role::word).into_iter())
+            .and_then(|word| Role::ALL.into_iter().find(|role| role.word() == word).map(heading))
+    });
     let hint = match near {
         Some(near) => format!("did you mean `# {near}`?"),
         None => "top-level headings are `# Planner`, `# Maker`, `# Prover`, `# Attacker`, `# Checker`; use `##` inside a section".to_owned(),
@@ -90,7 +95,12 @@ fn unknown_heading(section: &Section<'_>, findings: &Findings<'_>) {
     if let Some(near) = near {
         findings.touch(Path::to("prompts").key(&near.to_lowercase()));
     }
-    findings.add(ProblemKind::UnknownKey, section.place, format!("unknown heading {}", quoted(section.title)), Some(hint));
+    findings.add(
+        ProblemKind::UnknownKey,
+        section.place,
+        format!("unknown heading {}", quoted(section.title)),
+        Some(hint),
+    );
 }
 
 /// Cuts the body at its top-level headings. Text before the first one and code blocks that never end are problems.

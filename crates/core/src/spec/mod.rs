@@ -24,12 +24,12 @@ pub(crate) mod when;
 
 pub use agents::{AgentSpec, AgentUse, Role};
 pub use budget::{BudgetSpec, Ceilings};
+pub use checked::CheckedSpec;
+pub use file::read_loop_file;
 pub use gates::{
     BaseWord, Better, CountFloor, DiffGate, DiffRule, EvidenceRule, ExpectRule, Gate, JsonRule, LengthGate, LengthRule,
     Marker, MarkersGate, ParseGate, RunGate, ScoreRule, SecretsGate,
 };
-pub use checked::CheckedSpec;
-pub use file::read_loop_file;
 pub use output::{ActionKind, OutputSpec};
 pub use problem::{Problem, ProblemKind, Problems};
 pub use seed::Unread;

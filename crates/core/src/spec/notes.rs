@@ -8,7 +8,11 @@ pub(super) fn notes(spec: &LoopSpec) -> Vec<String> {
     let mut notes = not_runnable(spec);
     for (role, agent) in &spec.agents {
         if !matches!(agent.agent, AgentUse::Command | AgentUse::Scripted) {
-            notes.push(format!("agent `{}` of the {} is declared, but this build runs `command` and `scripted` only", agent.agent.word(), role.word()));
+            notes.push(format!(
+                "agent `{}` of the {} is declared, but this build runs `command` and `scripted` only",
+                agent.agent.word(),
+                role.word()
+            ));
         }
     }
     if has_triggers(&spec.on) {
@@ -35,7 +39,10 @@ pub(super) fn not_runnable(spec: &LoopSpec) -> Vec<String> {
     missing(spec.mode != Mode::SingleRun, "a `mode` other than `single-run`");
     missing(prompts.planner.is_some() || spec.agents.contains_key(&Role::Planner), "a planner");
     missing(spec.prover.is_some() || prompts.prover.is_some() || spec.agents.contains_key(&Role::Prover), "a prover");
-    missing(spec.attack.is_some() || prompts.attacker.is_some() || spec.agents.contains_key(&Role::Attacker), "`attack`");
+    missing(
+        spec.attack.is_some() || prompts.attacker.is_some() || spec.agents.contains_key(&Role::Attacker),
+        "`attack`",
+    );
     missing(!spec.heldout.is_empty(), "`heldout`");
     reasons
 }

@@ -50,16 +50,19 @@ impl Node {
         let value = match value {
             Json::Null => Value::Null,
             Json::Bool(flag) => Value::Bool(*flag),
-            Json::Number(number) => number.as_i128().map_or_else(
-                || Value::Float(number.as_f64().unwrap_or(f64::NAN)),
-                Value::Int,
-            ),
+            Json::Number(number) => {
+                number.as_i128().map_or_else(|| Value::Float(number.as_f64().unwrap_or(f64::NAN)), Value::Int)
+            }
             Json::String(text) => Value::Text(text.clone()),
             Json::Array(items) => Value::List(items.iter().map(Self::from_json).collect()),
             Json::Object(fields) => Value::Map(
                 fields
                     .iter()
-                    .map(|(key, value)| Entry { key: key.clone(), place: Place::default(), value: Self::from_json(value) })
+                    .map(|(key, value)| Entry {
+                        key: key.clone(),
+                        place: Place::default(),
+                        value: Self::from_json(value),
+                    })
                     .collect(),
             ),
         };
@@ -116,8 +119,16 @@ fn null_at(line: usize) -> Node {
 
 /// A collection that is still open.
 enum Open {
-    List { place: Place, items: Vec<Node> },
-    Map { place: Place, entries: Vec<Entry>, keys: std::collections::HashMap<String, Place>, key: Option<(String, Place)> },
+    List {
+        place: Place,
+        items: Vec<Node>,
+    },
+    Map {
+        place: Place,
+        entries: Vec<Entry>,
+        keys: std::collections::HashMap<String, Place>,
+        key: Option<(String, Place)>,
+    },
 }
 
 struct Builder<'s> {
@@ -206,7 +217,8 @@ impl<'s> Builder<'s> {
     }
 
     fn alias(&self, place: Place) -> Box<Problem> {
-        let hint = Some("write the value out where it is needed; text that starts with `*` or `&` needs quotes".to_owned());
+        let hint =
+            Some("write the value out where it is needed; text that starts with `*` or `&` needs quotes".to_owned());
         self.wrong(ProblemKind::Alias, place, "anchors and aliases (`&name`, `*name`) are not supported", hint)
     }
 
@@ -353,7 +365,9 @@ fn typed(text: &str, style: ScalarStyle) -> Value {
 fn number(text: &str) -> Option<Value> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     match unsigned {
-        ".inf" | ".Inf" | ".INF" => return Some(Value::Float(if text.starts_with('-') { f64::NEG_INFINITY } else { f64::INFINITY })),
+        ".inf" | ".Inf" | ".INF" => {
+            return Some(Value::Float(if text.starts_with('-') { f64::NEG_INFINITY } else { f64::INFINITY }));
+        }
         ".nan" | ".NaN" | ".NAN" => return (unsigned == text).then_some(Value::Float(f64::NAN)),
         _ => {}
     }

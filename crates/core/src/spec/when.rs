@@ -56,7 +56,9 @@ pub(crate) fn cadence_hint(text: &str) -> String {
 
 /// `HH:MM`, from 00:00 to 23:59.
 pub(crate) fn is_time(text: &str) -> bool {
-    let two = |part: &str, most: u8| part.len() == 2 && part.parse::<u8>().is_ok_and(|number| number <= most) && is_digits(part);
+    let two = |part: &str, most: u8| {
+        part.len() == 2 && part.parse::<u8>().is_ok_and(|number| number <= most) && is_digits(part)
+    };
     text.split_once(':').is_some_and(|(hour, minute)| two(hour, 23) && two(minute, 59))
 }
 
@@ -125,7 +127,11 @@ pub(crate) fn cron_problem(line: &str) -> Option<String> {
 impl CronField {
     fn accepts(&self, text: &str) -> bool {
         text.split(',').all(|part| match part.split_once('/') {
-            Some((range, step)) => self.range(range) && is_digits(step) && step.parse().is_ok_and(|step: u32| step > 0 && step <= self.most.max(1)),
+            Some((range, step)) => {
+                self.range(range)
+                    && is_digits(step)
+                    && step.parse().is_ok_and(|step: u32| step > 0 && step <= self.most.max(1))
+            }
             None => self.range(part),
         })
     }
@@ -153,10 +159,22 @@ mod tests {
 
     #[test]
     fn the_seeds_cadences_are_read() {
-        for text in ["every 15m", "every 2h", "daily 08:00", "weekly mon 09:30", "*/10 9-17 * * 1-5", "0 3 1,15 jan-mar *"] {
+        for text in
+            ["every 15m", "every 2h", "daily 08:00", "weekly mon 09:30", "*/10 9-17 * * 1-5", "0 3 1,15 jan-mar *"]
+        {
             assert!(Cadence::parse(text).is_some(), "{text}");
         }
-        for text in ["15m", "every", "every 15", "daily 8:00", "daily 24:00", "weekly monday 09:30", "every every 5m", "* * * *", ""] {
+        for text in [
+            "15m",
+            "every",
+            "every 15",
+            "daily 8:00",
+            "daily 24:00",
+            "weekly monday 09:30",
+            "every every 5m",
+            "* * * *",
+            "",
+        ] {
             assert_eq!(Cadence::parse(text), None, "{text}");
         }
     }
@@ -170,7 +188,18 @@ mod tests {
 
     #[test]
     fn cron_fields_stay_in_their_ranges() {
-        for line in ["60 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *", "* * * * 8", "*/0 * * * *", "5-1 * * * *", "a * * * *", "* * * * * *", "*/+5 * * * *"] {
+        for line in [
+            "60 * * * *",
+            "* 24 * * *",
+            "* * 0 * *",
+            "* * * 13 *",
+            "* * * * 8",
+            "*/0 * * * *",
+            "5-1 * * * *",
+            "a * * * *",
+            "* * * * * *",
+            "*/+5 * * * *",
+        ] {
             assert!(cron_problem(line).is_some(), "{line}");
         }
         assert_eq!(cron_problem("0 0 * * 7"), None);

@@ -1,11 +1,11 @@
 //! The `gates:` and `heldout:` blocks.
 
 use super::value::{At, Fields};
+use crate::spec::tree::Value;
 use crate::spec::{
     BaseWord, Better, CountFloor, DiffGate, DiffRule, EvidenceRule, ExpectRule, Gate, Heldout, JsonRule, LengthGate,
     LengthRule, Marker, MarkersGate, ParseGate, ProblemKind, RunGate, ScoreRule, SecretsGate, Switch,
 };
-use crate::spec::tree::Value;
 
 const COUNT_MAX: i128 = 1_000_000_000;
 
@@ -111,7 +111,8 @@ fn count_floor(at: &At<'_>) -> Option<CountFloor> {
 fn score(at: &At<'_>) -> Option<ScoreRule> {
     let fields = at.fields(&["pattern", "better", "at_least"])?;
     let pattern = fields.required("pattern", "\"ops=(\\\\d+)\"", At::text);
-    let better = fields.required("better", "higher", |at| at.word(&[("higher", Better::Higher), ("lower", Better::Lower)]));
+    let better =
+        fields.required("better", "higher", |at| at.word(&[("higher", Better::Higher), ("lower", Better::Lower)]));
     let at_least = fields.option("at_least", count_floor);
     Some(ScoreRule { pattern: pattern?, better: better?, at_least })
 }
@@ -133,10 +134,8 @@ fn markers(at: &At<'_>) -> Option<Vec<Marker>> {
 
 fn length(at: &At<'_>) -> Option<LengthRule> {
     let fields = at.fields(&["file", "max"])?;
-    let (file, max) = (
-        fields.required("file", "GOAL.md", At::text),
-        fields.required("max", "3990", |at| at.whole(1..=COUNT_MAX)),
-    );
+    let (file, max) =
+        (fields.required("file", "GOAL.md", At::text), fields.required("max", "3990", |at| at.whole(1..=COUNT_MAX)));
     Some(LengthRule { file: file?, max: max? })
 }
 

@@ -12,10 +12,43 @@ use value::{At, Fields};
 
 /// Every key of a loop file.
 pub(crate) const KEYS: &[&str] = &[
-    "name", "intent", "level", "on", "mode", "base", "paths", "submodules", "lfs", "agents", "skills", "context",
-    "budget", "attempts", "gates", "protect", "allow_paths", "heldout", "check", "rubric", "prover", "attack", "allow",
-    "output", "network", "forge", "approvers", "open_max", "setup", "caches", "toolchains", "secrets", "sandbox",
-    "priority", "locks", "timeout", "prompts",
+    "name",
+    "intent",
+    "level",
+    "on",
+    "mode",
+    "base",
+    "paths",
+    "submodules",
+    "lfs",
+    "agents",
+    "skills",
+    "context",
+    "budget",
+    "attempts",
+    "gates",
+    "protect",
+    "allow_paths",
+    "heldout",
+    "check",
+    "rubric",
+    "prover",
+    "attack",
+    "allow",
+    "output",
+    "network",
+    "forge",
+    "approvers",
+    "open_max",
+    "setup",
+    "caches",
+    "toolchains",
+    "secrets",
+    "sandbox",
+    "priority",
+    "locks",
+    "timeout",
+    "prompts",
 ];
 
 /// The seed's keys, understood beside ours.
@@ -36,7 +69,8 @@ pub(crate) fn read_spec(root: &At<'_>) -> LoopSpec {
 
 fn identity(fields: &Fields<'_>, spec: &mut LoopSpec) {
     spec.name = fields.required("name", "ci-sweeper", At::text).unwrap_or_default();
-    spec.intent = fields.required("intent", "one sentence that says what this loop is for", At::text).unwrap_or_default();
+    spec.intent =
+        fields.required("intent", "one sentence that says what this loop is for", At::text).unwrap_or_default();
     fields.set("level", &mut spec.level, At::level);
     fields.set("prompts", &mut spec.prompts, parts::prompts);
     seed_text(fields, "maker_prompt", "prompts.maker", &mut spec.prompts.maker);

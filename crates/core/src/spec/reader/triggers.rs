@@ -5,8 +5,22 @@ use crate::spec::tree::Value;
 use crate::spec::{CatchUp, ItemsForm, LoopSpec, Overlap, ProbeSpec, Triggers};
 
 const KEYS: [&str; 16] = [
-    "every", "cron", "daily", "weekly", "webhook", "push", "files", "probe", "after", "timezone", "catch_up", "overlap",
-    "jitter", "quiet", "not_before", "until",
+    "every",
+    "cron",
+    "daily",
+    "weekly",
+    "webhook",
+    "push",
+    "files",
+    "probe",
+    "after",
+    "timezone",
+    "catch_up",
+    "overlap",
+    "jitter",
+    "quiet",
+    "not_before",
+    "until",
 ];
 
 /// Reads `on:` or the seed's `cadence:`.

@@ -112,10 +112,8 @@ impl<'n> At<'n> {
             // The key that was meant is not also reported as missing.
             self.findings.touch(self.path.key(near));
         }
-        let hint = near.map_or_else(
-            || format!("known keys here: {}", listed(known)),
-            |near| format!("did you mean `{near}`?"),
-        );
+        let hint = near
+            .map_or_else(|| format!("known keys here: {}", listed(known)), |near| format!("did you mean `{near}`?"));
         let what = format!("unknown key {}{place}", quoted(&entry.key));
         self.findings.add(ProblemKind::UnknownKey, entry.place, what, Some(hint));
     }
@@ -127,7 +125,12 @@ impl<'n> At<'n> {
     }
 
     /// A list; an item that cannot be read is replaced by `blank`, so that the others keep their index.
-    pub(crate) fn list<T>(&self, wanted: &str, blank: impl Fn() -> T, each: impl Fn(&Self) -> Option<T>) -> Option<Vec<T>> {
+    pub(crate) fn list<T>(
+        &self,
+        wanted: &str,
+        blank: impl Fn() -> T,
+        each: impl Fn(&Self) -> Option<T>,
+    ) -> Option<Vec<T>> {
         let Value::List(items) = &self.node.value else { return self.wants(wanted, None) };
         let item = |(index, node)| each(&self.child(node, self.path.index(index))).unwrap_or_else(&blank);
         Some(items.iter().enumerate().map(item).collect())
@@ -177,10 +180,7 @@ impl<'n> At<'n> {
     pub(crate) fn argv(&self) -> Option<Argv> {
         if let Value::Text(text) = &self.node.value {
             let words: Vec<String> = text.split_whitespace().take(12).map(flow_word).collect();
-            let hint = format!(
-                "write `[{}]`; a shell is asked for by name: `[sh, -c, \"…\"]`",
-                words.join(", ")
-            );
+            let hint = format!("write `[{}]`; a shell is asked for by name: `[sh, -c, \"…\"]`", words.join(", "));
             return self.wants("a command as a list of words", Some(hint));
         }
         self.list("a command as a list of words", String::new, Self::text)
@@ -307,7 +307,12 @@ impl<'n> Fields<'n> {
         if !self.at.findings.knows(&path) {
             let place = if self.at.path == Path::default() { String::new() } else { format!(" in `{}`", self.at.path) };
             let what = format!("missing key `{key}`{place}");
-            self.at.findings.add(ProblemKind::Missing, self.at.node.place, what, Some(format!("write `{key}: {example}`")));
+            self.at.findings.add(
+                ProblemKind::Missing,
+                self.at.node.place,
+                what,
+                Some(format!("write `{key}: {example}`")),
+            );
             self.at.findings.touch(path);
         }
         None

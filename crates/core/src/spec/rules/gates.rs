@@ -1,7 +1,7 @@
 //! Rules of gates and held-out checks: names, commands, patterns, and that something can fail where nobody looks.
 
-use super::paths::{self, Groups};
 use super::Rules;
+use super::paths::{self, Groups};
 use crate::level::LoopLevel;
 use crate::spec::path::Path;
 use crate::spec::problem::quoted;
