@@ -155,18 +155,3 @@ async fn programs_that_cannot_start_say_why() {
         assert!(error.to_string().contains(part), "{error}");
     }
 }
-
-#[tokio::test]
-async fn host_without_free_descriptors_is_short_of_resources() {
-    // In a process of its own, because the limit is for all of a process: every number is taken but none is leaked.
-    let mut held = Vec::new();
-    let _ = rustix::process::setrlimit(
-        rustix::process::Resource::Nofile,
-        rustix::process::Rlimit { current: Some(64), maximum: Some(64) },
-    );
-    while let Ok(file) = std::fs::File::open("/dev/null") {
-        held.push(file);
-    }
-    let error = run(sh("exit 0"), &mut (), &Cancel::new(), |_| ()).await.expect_err("no descriptors");
-    assert_eq!(error.kind, SpawnErrorKind::Resources, "{error}");
-}

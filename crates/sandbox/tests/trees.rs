@@ -38,7 +38,7 @@ async fn background_child_is_dead_when_the_run_returns() {
 
 #[tokio::test]
 async fn orphan_in_its_own_session_with_a_cleared_environment_is_dead() {
-    let end = ended(sh("(env -i setsid sh -c 'echo $$; exec sleep 1000 >/dev/null 2>&1' &) ; sleep 0.2")).await;
+    let end = ended(sh("echo $( (env -i setsid sh -c 'echo $$; exec sleep 1000 >/dev/null 2>&1' &) )")).await;
     let pid = numbers(&end.stdout.to_lossy_string())[0];
     assert_eq!((end.how, end.killed, runs(pid)), (How::Exited(0), 1, false));
 }
@@ -70,7 +70,8 @@ async fn grandchild_that_holds_the_pipes_makes_the_run_leaky_and_not_endless() {
 
 #[tokio::test]
 async fn child_that_writes_after_the_end_is_heard_until_the_drain_ends() {
-    let end = ended(sh("(sleep 0.1; echo late) & exit 0")).await;
+    let late = sh("(sleep 0.1; echo late) & exit 0");
+    let end = ended(limited(late, |limits| limits.drain = Duration::from_secs(30))).await;
     assert_eq!((end.stdout.to_lossy_string().as_str(), end.leaky), ("late\n", false));
 }
 
@@ -138,7 +139,7 @@ async fn two_runs_do_not_end_each_others_orphans() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_runs_at_once_leave_each_other_alone() {
-    let one = |index: i32| ended(sh(&format!("sleep 1000 >/dev/null 2>&1 & sleep 0.05; exit {index}")));
+    let one = |index: i32| ended(sh(&format!("sleep 1000 >/dev/null 2>&1 & exit {index}")));
     let all: Vec<_> = (0..24).map(|index| tokio::spawn(one(index))).collect();
     for (index, run) in (0..).zip(all) {
         let end = run.await.expect("no panic");
@@ -172,15 +173,11 @@ async fn dropped_run_kills_its_tree_at_once() {
         tokio::pin!(running);
         tokio::select! {
             _ = &mut running => panic!("ended by itself"),
-            () = until_async(|| !seen.lock().expect("no panic before").is_empty()) => (),
+            () = until("the survivor is up", || !seen.lock().expect("no panic before").is_empty()) => (),
         }
     }
     assert!(!runs(seen.lock().expect("no panic before")[0]));
     assert_eq!(leftovers(cookie.as_str()), []);
-}
-
-async fn until_async(holds: impl FnMut() -> bool) {
-    until("the survivor is up", holds).await;
 }
 
 #[tokio::test]
