@@ -5,6 +5,7 @@
 pub mod budget;
 pub mod deliver;
 pub mod executor;
+pub mod gate;
 pub mod hash;
 pub mod human_gate;
 pub mod level;
@@ -12,6 +13,8 @@ pub mod name;
 pub mod outbox;
 pub mod outcome;
 pub mod prompt;
+pub mod paths;
+pub mod secrets;
 pub mod spec;
 pub mod units;
 pub mod verdict;

@@ -1,0 +1,76 @@
+//! Makes output of other people's programs fit to be shown: capped, lossy UTF-8, control characters escaped.
+//! What it yields can not move a cursor, set a clipboard or pass for a line of ours by carriage returns.
+
+use std::fmt::Write;
+
+/// Most bytes of an excerpt before escaping.
+pub const EXCERPT_BYTES_MAX: usize = 4096;
+
+/// Most characters of one fact.
+const LINE_CHARS_MAX: usize = 300;
+
+/// The last part of an output, since programs say what went wrong at the end.
+#[must_use]
+pub fn tail(output: &[u8]) -> String {
+    let cut = output.len().saturating_sub(EXCERPT_BYTES_MAX);
+    let text = String::from_utf8_lossy(&output[cut..]);
+    let escaped = escape(text.trim_end());
+    if cut == 0 { escaped } else { format!("[{cut} bytes left out]\n{escaped}") }
+}
+
+/// One line of at most 300 characters.
+#[must_use]
+pub fn line(text: &str) -> String {
+    let first = text.lines().next().unwrap_or_default();
+    let mut short: String = first.chars().take(LINE_CHARS_MAX).collect();
+    if short.len() < first.len() {
+        short.push('…');
+    }
+    escape(&short)
+}
+
+/// Escapes everything that acts on a terminal or hides in plain sight; line feeds and tabs stay.
+#[must_use]
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.replace("\r\n", "\n").chars() {
+        match c {
+            '\n' | '\t' => out.push(c),
+            c if c.is_control() || is_invisible(c) => {
+                let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// Zero-width, direction-changing and tag characters.
+fn is_invisible(c: char) -> bool {
+    matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn escapes_carriage_returns_and_hidden_text_show() {
+        assert_eq!(escape("a\u{1b}[2Jb\r\nc\rd\u{202e}"), "a\\u{1b}[2Jb\nc\\u{d}d\\u{202e}");
+        assert_eq!(escape("tab\tstays"), "tab\tstays");
+    }
+
+    #[test]
+    fn the_tail_is_kept_and_the_cut_is_said() {
+        let long = [b"x".repeat(EXCERPT_BYTES_MAX), b"the end\xff".to_vec()].concat();
+        let shown = tail(&long);
+        assert!(shown.starts_with("[8 bytes left out]\n"), "{shown}");
+        assert!(shown.ends_with("the end\u{fffd}"), "{shown}");
+    }
+
+    #[test]
+    fn a_fact_is_one_short_line() {
+        assert_eq!(line("one\ntwo"), "one");
+        assert_eq!(line(&"é".repeat(400)).chars().count(), LINE_CHARS_MAX + 1);
+    }
+}

@@ -1,0 +1,173 @@
+//! The parse gate: changed JSON, YAML and TOML files are well-formed. It reads no meaning into them.
+
+use super::GateResult;
+use crate::spec::ParseGate;
+
+/// A file larger than this is not read; that is a finding, not a pass.
+const BYTES_MAX: usize = 16 << 20;
+
+/// Where and why a file does not parse.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParseError {
+    /// Line from 1; 0 when unknown.
+    pub line: usize,
+    /// Column from 1; 0 when unknown.
+    pub column: usize,
+    /// The parser's words.
+    pub text: String,
+}
+
+impl ParseError {
+    fn at(line: usize, column: usize, text: impl std::fmt::Display) -> Self {
+        Self { line, column, text: text.to_string().lines().next().unwrap_or_default().to_owned() }
+    }
+}
+
+/// A format, told by the file's name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// `.json`, and files of the same grammar.
+    Json,
+    /// One JSON document a line.
+    JsonLines,
+    /// `.yaml` and `.yml`.
+    Yaml,
+    /// `.toml`, and lock files written in it.
+    Toml,
+}
+
+impl Format {
+    /// The format of a path, or `None` for files this gate can not read.
+    #[must_use]
+    pub fn of(path: &str) -> Option<Self> {
+        let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
+        match name.rsplit_once('.').map(|(_, extension)| extension) {
+            _ if matches!(name.as_str(), "cargo.lock" | "poetry.lock" | "uv.lock") => Some(Self::Toml),
+            Some("json" | "geojson" | "webmanifest" | "ipynb") => Some(Self::Json),
+            Some("jsonl" | "ndjson") => Some(Self::JsonLines),
+            Some("yaml" | "yml") => Some(Self::Yaml),
+            Some("toml") => Some(Self::Toml),
+            _ => None,
+        }
+    }
+}
+
+/// Judges the changed files that the caller matched against the gate's globs: path and sealed bytes.
+#[must_use]
+pub fn judge<'a>(gate: &ParseGate, files: impl Iterator<Item = (&'a str, &'a [u8])>) -> GateResult {
+    let mut read = 0_usize;
+    let mut findings = Vec::new();
+    for (path, bytes) in files {
+        let Some(format) = Format::of(path) else { continue };
+        read += 1;
+        if let Err(error) = check(format, bytes) {
+            findings.push(format!("{path}:{}:{}: {}", error.line, error.column, error.text));
+        }
+    }
+    let mut result = GateResult::of_findings(&gate.name, "parse", &findings);
+    result.evidence.push(format!("{read} files read"));
+    result
+}
+
+/// Parses one file.
+///
+/// # Errors
+/// The place of the first error.
+pub fn check(format: Format, bytes: &[u8]) -> Result<(), ParseError> {
+    if bytes.len() > BYTES_MAX {
+        return Err(ParseError::at(0, 0, format!("larger than {BYTES_MAX} bytes")));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| {
+        let (line, column) = place(bytes, error.valid_up_to());
+        ParseError::at(line, column, "not UTF-8")
+    })?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    match format {
+        Format::Json => json(text),
+        Format::JsonLines => json_lines(text),
+        Format::Yaml => yaml(text),
+        Format::Toml => toml(text),
+    }
+}
+
+fn json(text: &str) -> Result<(), ParseError> {
+    serde_json::from_str::<serde::de::IgnoredAny>(text)
+        .map(drop)
+        .map_err(|error| ParseError::at(error.line(), error.column(), &error))
+}
+
+fn json_lines(text: &str) -> Result<(), ParseError> {
+    for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        json(line).map_err(|error| ParseError { line: at + 1, ..error })?;
+    }
+    Ok(())
+}
+
+fn yaml(text: &str) -> Result<(), ParseError> {
+    for event in saphyr_parser::Parser::new_from_str(text) {
+        event.map_err(|error| {
+            let mark = error.marker();
+            ParseError::at(mark.line(), mark.col() + 1, error.info())
+        })?;
+    }
+    Ok(())
+}
+
+fn toml(text: &str) -> Result<(), ParseError> {
+    toml::from_str::<toml::Table>(text).map(drop).map_err(|error| {
+        let (line, column) = error.span().map_or((0, 0), |span| place(text.as_bytes(), span.start));
+        ParseError::at(line, column, error.message())
+    })
+}
+
+fn place(bytes: &[u8], at: usize) -> (usize, usize) {
+    let head = &bytes[..at.min(bytes.len())];
+    let line = head.iter().filter(|byte| **byte == b'\n').count() + 1;
+    let column = head.iter().rev().take_while(|byte| **byte != b'\n').count() + 1;
+    (line, column)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn good_files_pass() {
+        for (path, text) in [
+            ("a.json", "{\"a\": [1, 2]}\n"),
+            ("a.jsonl", "{}\n\n[1]\n"),
+            ("a.yaml", "a: 1\nb:\n  - x\n"),
+            ("a.yml", "--- 1\n--- 2\n"),
+            ("a.toml", "[a]\nb = 1\n"),
+            ("Cargo.lock", "version = 4\n"),
+        ] {
+            let format = Format::of(path).expect("a known format");
+            assert_eq!(check(format, text.as_bytes()), Ok(()), "{path}");
+        }
+        assert_eq!(Format::of("src/main.rs"), None);
+    }
+
+    #[test]
+    fn the_first_error_has_a_place() {
+        for (path, text, line) in [
+            ("a.json", "{\n  \"a\": ,\n}", 2),
+            ("a.jsonl", "{}\n{\n", 2),
+            ("a.yaml", "a: 1\nb: [1, 2\nc: 3\n", 3),
+            ("a.toml", "a = 1\nb = = 2\n", 2),
+            ("b.json", "{\"a\": 1}\n<<<<<<< HEAD\n", 2),
+        ] {
+            let format = Format::of(path).expect("a known format");
+            let error = check(format, text.as_bytes()).expect_err(path);
+            assert_eq!(error.line, line, "{path}: {error:?}");
+        }
+        assert_eq!(check(Format::Json, b"\"\xff\"").expect_err("not text").text, "not UTF-8");
+    }
+
+    #[test]
+    fn deep_nesting_is_an_error_and_no_crash() {
+        let deep = "[".repeat(100_000);
+        assert!(check(Format::Json, deep.as_bytes()).is_err());
+        assert!(check(Format::Toml, format!("a = {deep}").as_bytes()).is_err());
+        assert!(check(Format::Yaml, deep.as_bytes()).is_err());
+    }
+}
