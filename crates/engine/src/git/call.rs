@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 
 use super::error::{GitError, GitErrorKind, classify};
+use crate::proc::trusted_path;
 use crate::seam::{Seam, SeamFault};
 
 /// The oldest git that is supported: 2.38 is the first with the ownership check in its final form and
@@ -68,7 +69,7 @@ const SETTINGS: &[&str] = &[
     "advice.detachedHead=false",
 ];
 
-/// The environment of every git process; nothing is inherited but an absolute `PATH`.
+/// The environment of every git process; nothing is inherited, and `PATH` has the system's folders only.
 const ENVIRONMENT: &[(&str, &str)] = &[
     // Neither the machine's nor the user's configuration is read.
     ("GIT_CONFIG_NOSYSTEM", "1"),
@@ -117,6 +118,7 @@ pub(crate) struct Call {
     out_max: usize,
     overflow: Overflow,
     transport: Transport,
+    highest_good_code: i32,
 }
 
 /// What a git process answered.
@@ -147,6 +149,7 @@ impl Call {
             out_max: OUT_MAX,
             overflow: Overflow::Fail,
             transport: Transport::Nothing,
+            highest_good_code: 0,
         }
     }
 
@@ -207,6 +210,12 @@ impl Call {
         self
     }
 
+    /// Exit code 1 means "no" for this verb and is no failure.
+    pub(crate) fn no_is_an_answer(mut self) -> Self {
+        self.highest_good_code = 1;
+        self
+    }
+
     fn verb(&self) -> &'static str {
         self.site.trim_start_matches("git.")
     }
@@ -214,7 +223,7 @@ impl Call {
     #[expect(clippy::disallowed_methods, reason = "the git door: short, trusted processes with a built environment")]
     fn command(&self) -> Command {
         let mut command = Command::new("git");
-        command.env_clear().env("PATH", absolute_path()).current_dir("/");
+        command.env_clear().env("PATH", trusted_path()).current_dir("/");
         command.envs(ENVIRONMENT.iter().copied());
         let allowed = if self.transport == Transport::Local { "file" } else { "none" };
         command.env("GIT_ALLOW_PROTOCOL", allowed);
@@ -258,7 +267,7 @@ impl Git {
     /// Runs a call that is expected to succeed.
     pub(crate) async fn run(&self, call: Call) -> Result<Answer, GitError> {
         let answer = self.ask(&call).await?;
-        if answer.code == Some(0) || answer.cut {
+        if answer.cut || answer.code.is_some_and(|code| (0..=call.highest_good_code).contains(&code)) {
             return Ok(answer);
         }
         Err(call.error(classify(answer.code, &answer.stderr), &answer.stderr))
@@ -312,12 +321,4 @@ async fn read_capped(pipe: impl AsyncRead + Unpin, max: usize) -> std::io::Resul
     let cut = bytes.len() > max;
     bytes.truncate(max);
     Ok((bytes, cut))
-}
-
-/// `PATH` without relative entries: git runs in folders that an agent may have filled.
-#[expect(clippy::disallowed_methods, reason = "git and its helpers are found where the engine's own user finds them")]
-fn absolute_path() -> OsString {
-    let inherited = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
-    let absolute = std::env::split_paths(&inherited).filter(|dir| dir.is_absolute());
-    std::env::join_paths(absolute).unwrap_or_else(|_| "/usr/bin:/bin".into())
 }

@@ -88,6 +88,16 @@ impl GitError {
     }
 }
 
+/// Git's ways to say that a ref or object is not there.
+const NOT_THERE: [&str; 6] = [
+    "unknown revision",
+    "bad revision",
+    "Needed a single revision",
+    "not our ref",
+    "does not exist in",
+    "Not a valid object name",
+];
+
 /// Sorts a failed call by git's own words. They are stable because every call runs with `LC_ALL=C`.
 pub(crate) fn classify(code: Option<i32>, stderr: &[u8]) -> GitErrorKind {
     let text = String::from_utf8_lossy(stderr);
@@ -98,13 +108,7 @@ pub(crate) fn classify(code: Option<i32>, stderr: &[u8]) -> GitErrorKind {
         GitErrorKind::NotARepository
     } else if says("but expected") || says("reference already exists") {
         GitErrorKind::Moved
-    } else if says("unknown revision")
-        || says("bad revision")
-        || says("Needed a single revision")
-        || says("not our ref")
-        || says("does not exist in")
-        || says("Not a valid object name")
-    {
+    } else if NOT_THERE.iter().any(|words| says(words)) {
         GitErrorKind::UnknownRef
     } else {
         GitErrorKind::Failed(code)

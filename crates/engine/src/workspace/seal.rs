@@ -6,7 +6,7 @@
 //! content on the way out and back. Objects are not synced one by one: after a power loss the round finds its
 //! sealed commit missing and ends interrupted, never with another tree.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::fs;
 use std::io::Read as _;
@@ -210,15 +210,18 @@ impl Workspaces {
         base_index: &Path,
         survey: &mut Survey,
     ) -> Result<(), WorkspaceError> {
-        let special: Vec<&[u8]> =
-            survey.odd.iter().filter(|(_, odd)| *odd == Odd::Special).map(|(path, _)| path.as_slice()).collect();
-        if special.is_empty() {
+        let special = survey.odd.iter().filter(|(_, odd)| *odd == Odd::Special);
+        // The prefix keeps a leading colon from being read as a pattern.
+        let paths: Vec<Vec<u8>> = special.map(|(path, _)| [b"./", path.as_slice()].concat()).collect();
+        if paths.is_empty() {
             return Ok(());
         }
         let call =
             self.engine.call("git.check-ignore").index(base_index).work_tree(&workspace.dir).inside(&workspace.dir);
-        let answer = self.git().ask(&call.args(["-z", "--stdin"]).stdin(special.join(&0)).out_max(TREE_MAX)).await?;
-        let ignored: HashSet<&[u8]> = answer.stdout.split(|byte| *byte == 0).collect();
+        // This verb knows no literal paths and says so with an error.
+        let call = call.env("GIT_LITERAL_PATHSPECS", "0").args(["-z", "--stdin"]).stdin(paths.join(&0));
+        let answer = self.git().run(call.out_max(TREE_MAX).no_is_an_answer()).await?;
+        let ignored: HashSet<&[u8]> = answer.stdout.split(|byte| *byte == 0).filter_map(|path| path.get(2..)).collect();
         survey.odd.retain(|(path, odd)| *odd != Odd::Special || !ignored.contains(path.as_slice()));
         Ok(())
     }
@@ -287,7 +290,8 @@ struct Plan {
 impl Plan {
     fn new(survey: Survey, entries: &[index::Entry], limits: SealLimits) -> Self {
         let mut plan = Self { files: Vec::new(), deleted: survey.deleted, refused: Vec::new() };
-        for (path, odd) in survey.odd {
+        let odd: BTreeSet<(Vec<u8>, Odd)> = survey.odd.into_iter().collect();
+        for (path, odd) in odd {
             plan.refuse(&path, odd.into());
         }
         let collisions = collisions(&survey.changed, entries, &plan.deleted);

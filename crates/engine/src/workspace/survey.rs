@@ -28,7 +28,7 @@ pub(super) struct Found {
 }
 
 /// Something that cannot be sealed, by what it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Odd {
     Special,
     NestedRepository,
@@ -53,8 +53,12 @@ pub(super) fn tracked(root: &Path, entries: &[Entry]) -> Result<Survey, Workspac
     let mut walk = Walk { entries, seen: vec![false; entries.len()], survey: Survey::default() };
     walk.folder(fd, &[]).map_err(|errno| io("walk", root)(errno.into()))?;
     let Walk { seen, mut survey, .. } = walk;
-    let gone = entries.iter().zip(seen).filter(|(_, seen)| !seen).map(|(entry, _)| entry.path.clone());
-    survey.deleted = gone.collect();
+    for (entry, _) in entries.iter().zip(seen).filter(|(_, seen)| !seen) {
+        match entry.mode {
+            GITLINK => survey.odd.push((entry.path.clone(), Odd::Submodule)),
+            _ => survey.deleted.push(entry.path.clone()),
+        }
+    }
     Ok(survey)
 }
 
