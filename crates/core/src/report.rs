@@ -1,0 +1,184 @@
+//! The report of a round: its story for machines (JSON) and for people (Markdown). Engine facts stand first; what an agent
+//! wrote is quoted and marked as such.
+
+mod markdown;
+
+use crate::budget::{Known, Tokens};
+use crate::gate::GateResult;
+use crate::level::LoopLevel;
+use crate::outcome::RoundOutcome;
+use crate::round::{Attempt, Boundary, ChangeFact, Facts, Reason, Round};
+use crate::spec::ActionKind;
+use crate::units::Usd;
+use crate::verdict::{Judgement, Scored};
+use serde::{Deserialize, Serialize};
+
+/// The story of one round, as `run --json` and `show --json` print it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RoundReport {
+    /// Version of this document.
+    pub schema: u32,
+    /// The loop.
+    #[serde(rename = "loop")]
+    pub loop_name: String,
+    /// The round.
+    pub round: String,
+    /// How it ended, or stands waiting; none while it runs.
+    pub outcome: Option<RoundOutcome>,
+    /// The exit code of that outcome.
+    pub exit: Option<u8>,
+    /// Why, in order.
+    pub reasons: Vec<Reason>,
+    /// The pinned base commit.
+    pub base: Option<String>,
+    /// The sealed tree of the last attempt.
+    pub tree: Option<String>,
+    /// What everything was bound to.
+    pub candidate: Option<String>,
+    /// How many attempts were made.
+    pub attempts: u32,
+    /// Gates of the last attempt.
+    pub gates: Vec<GateResult>,
+    /// The verdict of the last attempt.
+    pub verdict: Option<Scored>,
+    /// What was to leave.
+    pub outbox: Vec<OutboxLine>,
+    /// What held the agents.
+    pub boundary: Boundary,
+    /// What it cost.
+    pub spend: SpendLine,
+    /// Path of the Markdown report.
+    pub report: Option<String>,
+    /// What the loop is for.
+    pub intent: String,
+    /// How far it is trusted.
+    pub level: LoopLevel,
+    /// The item worked on.
+    pub item: Option<String>,
+    /// Who started it.
+    pub actor: String,
+    /// What the last attempt changed.
+    pub changes: Vec<ChangeFact>,
+    /// Facts worth pointing out.
+    pub notes: Vec<String>,
+    /// The report an agent staged or, at L1, its last words.
+    pub agent_report: Option<String>,
+}
+
+/// One item of the outbox.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OutboxLine {
+    /// Its id.
+    pub id: String,
+    /// Its kind.
+    pub kind: String,
+    /// Where it stands.
+    pub state: String,
+    /// What it is about.
+    pub target: Option<String>,
+    /// What the receiver answered.
+    pub receipt: Option<String>,
+}
+
+/// What a round cost.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SpendLine {
+    /// Tokens by kind.
+    pub tokens: Tokens,
+    /// Dollars.
+    pub usd: Usd,
+    /// Agents' wall time.
+    pub wall_ms: u64,
+    /// Whether all of it was reported by the agents.
+    pub known: bool,
+}
+
+impl RoundReport {
+    /// Tells a round's story.
+    #[must_use]
+    pub fn of(round: &Round, outbox: Vec<OutboxLine>) -> Self {
+        let facts = round.facts();
+        let attempt = facts.attempt();
+        let outcome = round.outcome();
+        Self {
+            schema: 1,
+            loop_name: facts.started.spec.name.clone(),
+            round: facts.started.round.clone(),
+            outcome,
+            exit: outcome.map(RoundOutcome::exit_code),
+            reasons: facts.reasons.clone(),
+            base: facts.base.clone(),
+            tree: attempt.and_then(|attempt| attempt.tree.clone()),
+            candidate: attempt.and_then(|attempt| attempt.candidate.clone()),
+            attempts: facts.attempt_number(),
+            gates: attempt.map(|attempt| attempt.gates.clone()).unwrap_or_default(),
+            verdict: attempt.and_then(scored),
+            outbox: if outbox.is_empty() { staged(facts) } else { outbox },
+            boundary: facts.boundary().clone(),
+            spend: SpendLine {
+                tokens: facts.spend.tokens,
+                usd: facts.spend.usd,
+                wall_ms: facts.spend.wall_ms,
+                known: facts.spend.known == Known::Yes,
+            },
+            report: facts.report.clone(),
+            intent: facts.started.spec.intent.clone(),
+            level: facts.started.spec.level,
+            item: facts.item.as_ref().map(|item| item.key.clone()),
+            actor: facts.started.actor.clone(),
+            changes: attempt.map(|attempt| attempt.changes.clone()).unwrap_or_default(),
+            notes: attempt.map(notes).unwrap_or_default(),
+            agent_report: attempt.and_then(agent_report),
+        }
+    }
+
+    /// The report as Markdown.
+    #[must_use]
+    pub fn render(&self) -> String {
+        markdown::render(self)
+    }
+
+    /// All tokens, as the seed counts them.
+    #[must_use]
+    pub fn total_tokens(&self) -> u64 {
+        self.spend.tokens.total()
+    }
+
+    /// Whether a person should be told: every end is worth a report, also what shipped by itself.
+    #[must_use]
+    pub fn should_deliver(&self) -> bool {
+        self.outcome.is_some_and(|outcome| outcome != RoundOutcome::NothingToDo)
+    }
+}
+
+fn scored(attempt: &Attempt) -> Option<Scored> {
+    match attempt.judgement.as_ref()? {
+        Judgement::Pass { scored } | Judgement::Fail { scored, .. } | Judgement::Escalate { scored, .. } => {
+            Some(scored.clone())
+        }
+        Judgement::Malformed { .. } | Judgement::Missing | Judgement::Forged { .. } => None,
+    }
+}
+
+/// Items that never reached the outbox's rows: a report has arrived, the rest was only staged.
+fn staged(facts: &Facts) -> Vec<OutboxLine> {
+    let items = facts.attempt().map(|attempt| attempt.items.as_slice()).unwrap_or_default();
+    let line = |item: &crate::outbox::StagedItem| OutboxLine {
+        id: format!("{}-{}", facts.started.round, item.position),
+        kind: item.kind.word().to_owned(),
+        state: if item.kind == ActionKind::Report && facts.report.is_some() { "sent" } else { "staged" }.to_owned(),
+        target: item.target.clone(),
+        receipt: facts.report.clone().filter(|_| item.kind == ActionKind::Report),
+    };
+    items.iter().map(line).collect()
+}
+
+fn notes(attempt: &Attempt) -> Vec<String> {
+    let sensitive = attempt.findings.sensitive.iter().map(|path| format!("sensitive: {path}"));
+    let edited = attempt.inputs_edited.iter().map(|path| format!("gate input edited, base's was run: {path}"));
+    attempt.findings.notes.iter().cloned().chain(sensitive).chain(edited).collect()
+}
+
+fn agent_report(attempt: &Attempt) -> Option<String> {
+    attempt.items.iter().find(|item| item.kind == ActionKind::Report).map(|item| item.body.clone())
+}

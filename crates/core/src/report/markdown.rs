@@ -1,0 +1,172 @@
+//! The Markdown form of a report. Deterministic: the same round gives the same bytes.
+
+use super::RoundReport;
+use crate::gate::GateResult;
+use crate::outcome::RoundOutcome;
+use std::fmt::Write as _;
+
+/// Files listed before the rest is only counted.
+const FILES_SHOWN: usize = 50;
+
+pub(super) fn render(report: &RoundReport) -> String {
+    let mut out = String::new();
+    let outcome = report.outcome.map_or("running", RoundOutcome::word);
+    line(&mut out, &format!("# {}: {outcome}", plain(&report.loop_name)));
+    line(&mut out, "");
+    line(&mut out, &format!("{}", plain(&report.intent)));
+    facts(&mut out, report);
+    reasons(&mut out, report);
+    agent_words(&mut out, report);
+    changes(&mut out, report);
+    gates(&mut out, &report.gates);
+    verdict(&mut out, report);
+    outbox(&mut out, report);
+    boundary(&mut out, report);
+    next_steps(&mut out, report);
+    out
+}
+
+fn line(out: &mut String, text: &str) {
+    out.push_str(text);
+    out.push('\n');
+}
+
+fn heading(out: &mut String, text: &str) {
+    line(out, "");
+    line(out, &format!("## {text}"));
+    line(out, "");
+}
+
+/// Text that cannot break out of a table cell or a line, nor move a terminal.
+fn plain(text: &str) -> String {
+    let flat: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    flat.replace('|', "\\|").replace('<', "\\<")
+}
+
+fn facts(out: &mut String, report: &RoundReport) {
+    line(out, "");
+    line(out, "| fact | value |");
+    line(out, "|---|---|");
+    let spend = &report.spend;
+    let known = if spend.known { "as reported by the agents" } else { "not reported: the reservation is charged" };
+    let rows = [
+        ("round", report.round.clone()),
+        ("level", report.level.label().to_owned()),
+        ("started by", report.actor.clone()),
+        ("item", report.item.clone().unwrap_or_else(|| "none".to_owned())),
+        ("base", report.base.clone().unwrap_or_else(|| "none".to_owned())),
+        ("tree", report.tree.clone().unwrap_or_else(|| "none".to_owned())),
+        ("candidate", report.candidate.clone().unwrap_or_else(|| "none".to_owned())),
+        ("attempts", report.attempts.to_string()),
+        ("tokens", spend.tokens.total().to_string()),
+        ("cost", format!("{} ({known})", spend.usd)),
+    ];
+    for (name, value) in rows {
+        line(out, &format!("| {name} | {} |", plain(&value)));
+    }
+}
+
+fn reasons(out: &mut String, report: &RoundReport) {
+    heading(out, "Why");
+    if report.reasons.is_empty() {
+        line(out, "- nothing was out of the ordinary");
+    }
+    for reason in &report.reasons {
+        line(out, &format!("- {} ({}): {}", reason.stage.word(), plain(&reason.code), plain(&reason.text)));
+    }
+    for note in &report.notes {
+        line(out, &format!("- note: {}", plain(note)));
+    }
+}
+
+/// What an agent wrote is quoted line by line, so that it cannot pass for the engine's words.
+fn agent_words(out: &mut String, report: &RoundReport) {
+    let Some(text) = &report.agent_report else { return };
+    heading(out, "Report, in the agent's words");
+    if report.outcome == Some(RoundOutcome::Rejected) {
+        line(out, "The checker rejected this report.");
+        line(out, "");
+    }
+    for words in text.lines() {
+        let safe: String = words.chars().filter(|c| !c.is_control() || *c == '\t').collect();
+        line(out, format!("> {safe}").trim_end());
+    }
+}
+
+fn changes(out: &mut String, report: &RoundReport) {
+    if report.changes.is_empty() {
+        return;
+    }
+    heading(out, "Change");
+    for change in report.changes.iter().take(FILES_SHOWN) {
+        line(out, &format!("- {} `{}` +{} −{}", change.status, plain(&change.path), change.added, change.removed));
+    }
+    if report.changes.len() > FILES_SHOWN {
+        line(out, &format!("- and {} more files", report.changes.len() - FILES_SHOWN));
+    }
+}
+
+fn gates(out: &mut String, gates: &[GateResult]) {
+    heading(out, "Gates");
+    if gates.is_empty() {
+        line(out, "gates: none");
+        return;
+    }
+    line(out, "| gate | status | exit | time | evidence |");
+    line(out, "|---|---|---|---|---|");
+    for gate in gates {
+        let exit = gate.exit.map_or("–".to_owned(), |code| code.to_string());
+        let evidence = plain(&gate.evidence.join("; "));
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "| {} | {} | {exit} | {} ms | {evidence} |", plain(&gate.name), gate.status, gate.duration_ms);
+    }
+}
+
+fn verdict(out: &mut String, report: &RoundReport) {
+    let Some(verdict) = &report.verdict else { return };
+    heading(out, "Verdict");
+    let mean = verdict.mean.map_or("none".to_owned(), |mean| format!("{mean:.2}"));
+    line(out, &format!("{} (mean {mean})", verdict.verdict.word()));
+    line(out, "");
+    for score in &verdict.scores {
+        line(out, &format!("- {}: {} – {}", plain(&score.dimension), score.score, plain(&score.why)));
+    }
+}
+
+fn outbox(out: &mut String, report: &RoundReport) {
+    if report.outbox.is_empty() {
+        return;
+    }
+    heading(out, "Outbox");
+    for item in &report.outbox {
+        let target = item.target.as_ref().map_or(String::new(), |target| format!(" on {}", plain(target)));
+        let receipt = item.receipt.as_ref().map_or(String::new(), |receipt| format!(": {}", plain(receipt)));
+        line(out, &format!("- {}{target}, {}{receipt}", item.kind, item.state));
+    }
+}
+
+fn boundary(out: &mut String, report: &RoundReport) {
+    heading(out, "Boundary");
+    let boundary = &report.boundary;
+    line(out, &format!("- level: {}", boundary.level));
+    line(out, &format!("- files: {}", boundary.filesystem));
+    line(out, &format!("- network: {}", boundary.network));
+    line(out, &format!("- processes: {}", boundary.processes));
+    for gap in &boundary.gaps {
+        line(out, &format!("- gap: {gap}"));
+    }
+}
+
+fn next_steps(out: &mut String, report: &RoundReport) {
+    let round = &report.round;
+    let steps = match report.outcome {
+        Some(RoundOutcome::Escalated) => format!("`loopwright approve {round}` or `loopwright deny {round} --why \"…\"`"),
+        Some(RoundOutcome::Rejected | RoundOutcome::Plateaued | RoundOutcome::Failed | RoundOutcome::Interrupted) => {
+            format!("`loopwright retry {round}`, or `loopwright take {round}` to look at the work on a branch")
+        }
+        Some(RoundOutcome::OverBudget) => "raise the loop's `budget`, then `loopwright retry`".to_owned(),
+        Some(_) | None => return,
+    };
+    heading(out, "Next");
+    line(out, &steps);
+}

@@ -1,0 +1,143 @@
+//! Approve: the human gate, by level. The only place that makes the [`Approved`] token.
+
+use super::check::Verified;
+use super::event::{PersonSaid, Stage};
+use super::facts::{Attempt, Facts};
+use super::{Action, Misfit, Phase, Round, Step};
+use crate::human_gate::{GateDecision, ProposedAction, Risk};
+use crate::level::LoopLevel;
+use crate::outcome::RoundOutcome;
+use crate::spec::ActionKind;
+use std::collections::BTreeSet;
+
+/// Proof that this candidate was verified and that a person, or at L3 the loop's gate, let it out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Approved {
+    candidate: String,
+}
+
+impl Approved {
+    /// The candidate that may go out.
+    #[must_use]
+    pub fn candidate(&self) -> &str {
+        &self.candidate
+    }
+}
+
+/// A verified candidate meets the level.
+pub(super) fn verified(round: Round, verified: Verified) -> Step {
+    let facts = &round.facts;
+    let outward = outward(facts).next().is_some();
+    if facts.started.spec.level == LoopLevel::L1Report || !outward {
+        if let Some(why) = verified.asks_for_human().map(str::to_owned) {
+            return wait(round, verified, "checker-escalates", why);
+        }
+        return round.end(RoundOutcome::Reported, Stage::Approve, "report-only", "nothing but the report leaves");
+    }
+    if facts.started.dry_run {
+        return round.end(RoundOutcome::Reported, Stage::Approve, "dry-run", "a dry run sends nothing");
+    }
+    if let Some((code, why)) = needs_a_human(facts, &verified) {
+        return wait(round, verified, code, why);
+    }
+    let proposed = proposed(facts);
+    round.to(Phase::Approving(verified), vec![Action::AskHumanGate(proposed)])
+}
+
+/// What no human gate of code may let through.
+fn needs_a_human(facts: &Facts, verified: &Verified) -> Option<(&'static str, String)> {
+    let attempt = facts.attempt()?;
+    let spec = &facts.started.spec;
+    if !attempt.findings.sensitive.is_empty() {
+        return Some(("sensitive-path", format!("sensitive paths: {}", attempt.findings.sensitive.join(", "))));
+    }
+    if !attempt.inputs_edited.is_empty() {
+        let text = format!("gate inputs were edited (base's were run): {}", attempt.inputs_edited.join(", "));
+        return Some(("gate-inputs", text));
+    }
+    if let Some(why) = verified.asks_for_human() {
+        return Some(("checker-escalates", why.to_owned()));
+    }
+    (spec.level != LoopLevel::L3Unattended).then(|| ("level", "at L2 every outward action waits for a human".to_owned()))
+}
+
+fn wait(mut round: Round, verified: Verified, code: &str, why: String) -> Step {
+    round.facts.because(Stage::Approve, code, why);
+    round.to(Phase::Waiting(verified), vec![Action::Record])
+}
+
+pub(super) fn decided(round: Round, decision: GateDecision) -> Result<Step, Misfit> {
+    let Phase::Approving(verified) = round.phase.clone() else {
+        return Err(round.misfit("decided", "no human gate was asked"));
+    };
+    match decision {
+        GateDecision::AutoProceed => Ok(send(round, &verified)),
+        GateDecision::Escalate { reason } => Ok(wait(round, verified, "escalated", reason)),
+    }
+}
+
+pub(super) fn approved(mut round: Round, said: PersonSaid) -> Result<Step, Misfit> {
+    let Phase::Waiting(verified) = round.phase.clone() else {
+        return Err(round.misfit("approved", "it does not wait for a person"));
+    };
+    if said.candidate != verified.candidate() {
+        return Err(round.misfit("approved", "the approval is for another candidate"));
+    }
+    round.facts.because(Stage::Approve, "approved", format!("approved by {}", said.actor));
+    round.facts.approved_by = Some(said.actor);
+    if outward(&round.facts).next().is_none() {
+        return Ok(round.finish(RoundOutcome::Reported));
+    }
+    Ok(send(round, &verified))
+}
+
+pub(super) fn denied(round: Round, said: &PersonSaid) -> Result<Step, Misfit> {
+    if !matches!(round.phase, Phase::Waiting(_)) {
+        return Err(round.misfit("denied", "it does not wait for a person"));
+    }
+    let why = said.why.as_deref().unwrap_or("no reason given");
+    let text = format!("denied by {}: {why}", said.actor);
+    Ok(round.end(RoundOutcome::Rejected, Stage::Approve, "denied", text))
+}
+
+pub(super) fn expired(round: Round) -> Result<Step, Misfit> {
+    if !matches!(round.phase, Phase::Waiting(_)) {
+        return Err(round.misfit("expired", "it does not wait for a person"));
+    }
+    Ok(round.end(RoundOutcome::Rejected, Stage::Approve, "expired", "nobody answered in time"))
+}
+
+fn send(round: Round, verified: &Verified) -> Step {
+    let approved = Approved { candidate: verified.candidate().to_owned() };
+    let positions = outward(&round.facts).map(|item| item.position).collect();
+    round.to(Phase::Sending(approved), vec![Action::Send(positions)])
+}
+
+/// The items that leave: everything but the report.
+pub(super) fn outward(facts: &Facts) -> impl Iterator<Item = &crate::outbox::StagedItem> {
+    let items = facts.attempt().map(|attempt| attempt.items.as_slice()).unwrap_or_default();
+    items.iter().filter(|item| item.kind != ActionKind::Report)
+}
+
+/// What the human gate of code is shown, for each kind: facts of the engine, not words of the maker.
+fn proposed(facts: &Facts) -> Vec<ProposedAction> {
+    let kinds: BTreeSet<_> = outward(facts).map(|item| item.kind).collect();
+    kinds.into_iter().map(|kind| proposed_kind(facts, kind)).collect()
+}
+
+fn proposed_kind(facts: &Facts, kind: ActionKind) -> ProposedAction {
+    let empty = Attempt::default();
+    let attempt = facts.attempt().unwrap_or(&empty);
+    let lines: u64 = attempt.changes.iter().map(|change| change.added.saturating_add(change.removed)).sum();
+    ProposedAction {
+        kind: kind.word().to_owned(),
+        summary: facts.started.spec.intent.clone(),
+        verified: true,
+        paths: attempt.changes.iter().map(|change| change.path.clone()).collect(),
+        files_changed: attempt.changes.len() as u64,
+        lines_changed: lines,
+        risk: if lines > 400 || attempt.changes.len() > 20 { Risk::Medium } else { Risk::Low },
+        sensitive: attempt.findings.sensitive.clone(),
+        candidate: attempt.candidate.clone().unwrap_or_default(),
+    }
+}

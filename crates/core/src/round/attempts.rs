@@ -1,0 +1,69 @@
+//! Attempts: what a rejection leads to. Feedback for another try, or an end when trying again would not help.
+
+use super::event::Stage;
+use super::facts::{Attempt, Reason};
+use super::gate::why;
+use super::phase::AgentRun;
+use super::{Action, Phase, Round, Step};
+use crate::gate::GateStatus;
+use crate::outcome::RoundOutcome;
+use crate::verdict::Judgement;
+
+/// What the next maker is told about the last attempt, as data.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Feedback {
+    /// Which attempt was rejected.
+    pub attempt: u32,
+    /// Where and why.
+    pub reason: Reason,
+    /// Gates that said no: name, reason and capped output.
+    pub gates: Vec<(String, String, String)>,
+    /// What the checker said about dimensions.
+    pub scores: Vec<String>,
+}
+
+/// Rejects the attempt. `signature` is what failed in a form that compares across attempts.
+pub(super) fn reject(mut round: Round, stage: Stage, code: &str, text: String, signature: String) -> Step {
+    let again = round.facts.attempts.iter().rev().nth(1).and_then(|last| last.signature.clone());
+    round.facts.attempt_mut().signature = Some(signature.clone());
+    let last = round.facts.attempt_number() >= round.facts.started.spec.attempts;
+    if last {
+        return round.end(RoundOutcome::Rejected, stage, code, text);
+    }
+    if again.as_ref() == Some(&signature) {
+        round.facts.because(stage, code, text);
+        return round.end(RoundOutcome::Plateaued, stage, "same-failure", "the same failure twice running");
+    }
+    round.facts.because(stage, code, text);
+    let feedback = feedback(&round);
+    round.to(Phase::Making(AgentRun::Due), vec![Action::Make(feedback)])
+}
+
+/// Why another look would be wasted: the same candidate again, or an earlier one come back. The last attempt is still judged.
+pub(super) fn no_progress(round: &Round) -> Option<String> {
+    let (now, before) = round.facts.attempts.split_last()?;
+    if round.facts.attempt_number() >= round.facts.started.spec.attempts {
+        return None;
+    }
+    let same = |earlier: &Attempt| earlier.candidate.is_some() && earlier.candidate == now.candidate;
+    if before.last().is_some_and(same) {
+        return Some("the same candidate as the attempt before".to_owned());
+    }
+    before.iter().position(same).map(|at| format!("the candidate of attempt {} came back", at + 1))
+}
+
+/// What the maker is told after a rejection.
+pub(super) fn feedback(round: &Round) -> Option<Feedback> {
+    let attempt = round.facts.attempt()?;
+    let gates = attempt.gates.iter().filter(|gate| gate.status != GateStatus::Passed);
+    let scores = match &attempt.judgement {
+        Some(Judgement::Fail { reasons, .. }) => reasons.clone(),
+        Some(_) | None => Vec::new(),
+    };
+    Some(Feedback {
+        attempt: round.facts.attempt_number(),
+        reason: round.facts.reasons.last()?.clone(),
+        gates: gates.map(|gate| (gate.name.clone(), why(gate), gate.excerpt.clone())).collect(),
+        scores,
+    })
+}

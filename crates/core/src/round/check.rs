@@ -1,0 +1,121 @@
+//! Check: an independent verdict on the sealed candidate. The only place that makes the [`Verified`] token.
+
+use super::approve;
+use super::attempts;
+use super::event::{AgentEnd, AgentStarted, Checked, Stage};
+use super::gate::Passed;
+use super::phase::AgentRun;
+use super::{Action, Misfit, Phase, Round, Step};
+use crate::budget;
+use crate::level::LoopLevel;
+use crate::outcome::RoundOutcome;
+use crate::verdict::Judgement;
+
+/// Proof that the gates passed and that a checker, or at L1 the loop's own choice, let the candidate go on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verified {
+    passed: Passed,
+    asks_for_human: Option<String>,
+}
+
+impl Verified {
+    /// The candidate.
+    #[must_use]
+    pub fn candidate(&self) -> &str {
+        self.passed.candidate()
+    }
+
+    /// Why the checker wants a person to look, if it does.
+    #[must_use]
+    pub fn asks_for_human(&self) -> Option<&str> {
+        self.asks_for_human.as_deref()
+    }
+}
+
+/// How often a checker is started for one candidate: once, and once more when it left no usable verdict.
+const TRIES: u32 = 2;
+
+pub(super) fn started(mut round: Round, started: AgentStarted) -> Result<Step, Misfit> {
+    let Phase::Checking(passed, AgentRun::Due) = round.phase.clone() else {
+        return Err(round.misfit("checker-started", "no checker is due"));
+    };
+    round.facts.attempt_mut().checker_tries += 1;
+    round.facts.cookie = Some(started.cookie);
+    round.facts.reserved = Some(started.reserved);
+    round.facts.nonce = started.nonce;
+    Ok(round.to(Phase::Checking(passed, AgentRun::Started), Vec::new()))
+}
+
+pub(super) fn checked(mut round: Round, checked: Checked) -> Result<Step, Misfit> {
+    let Phase::Checking(passed, AgentRun::Started) = round.phase.clone() else {
+        return Err(round.misfit("checked", "no checker runs"));
+    };
+    if checked.attempt != round.facts.attempt_number() {
+        return Err(round.misfit("checked", "the verdict is for another attempt"));
+    }
+    round.facts.cookie = None;
+    round.facts.reserved = None;
+    round.facts.nonce = None;
+    round.facts.spend = round.facts.spend.plus(checked.spend);
+    round.facts.attempt_mut().judgement = Some(checked.judgement.clone());
+    if let Some(limit) = budget::met(&round.facts.spend, &round.facts.started.spec.budget.round) {
+        let text = format!("the round's ceiling of {} was met", limit.label());
+        return Ok(round.end(RoundOutcome::OverBudget, Stage::Check, "ceiling", text));
+    }
+    match unusable(&checked.end) {
+        Some(text) => Ok(try_again(round, passed, "checker-failed", text)),
+        None => Ok(judged(round, passed, checked.judgement)),
+    }
+}
+
+/// A checker that did not end by itself with zero gives no verdict, whatever its sink says.
+fn unusable(end: &AgentEnd) -> Option<String> {
+    match end {
+        AgentEnd::Exited { code: 0 } => None,
+        AgentEnd::Exited { code } => Some(format!("the checker exited with {code}")),
+        AgentEnd::Signaled { signal } => Some(format!("the checker died by signal {signal}")),
+        AgentEnd::Limit { limit, .. } => Some(format!("the checker ran out of {}", limit.label())),
+        AgentEnd::Unusable { text } => Some(text.clone()),
+    }
+}
+
+fn judged(round: Round, passed: Passed, judgement: Judgement) -> Step {
+    match judgement {
+        Judgement::Pass { .. } => approve::verified(round, Verified { passed, asks_for_human: None }),
+        Judgement::Escalate { reasons, .. } => {
+            approve::verified(round, Verified { passed, asks_for_human: Some(reasons.join("; ")) })
+        }
+        Judgement::Fail { reasons, .. } => failed(round, &reasons),
+        Judgement::Malformed { why } => try_again(round, passed, "malformed-verdict", why),
+        Judgement::Missing => try_again(round, passed, "no-verdict", "the checker left no verdict".to_owned()),
+        Judgement::Forged { why } => round.end(RoundOutcome::Refused, Stage::Check, "forged-verdict", why),
+    }
+}
+
+/// At L1 a checker's no is final: the report is kept and marked.
+fn failed(round: Round, reasons: &[String]) -> Step {
+    let text = if reasons.is_empty() { "the checker said no".to_owned() } else { reasons.join("; ") };
+    if round.facts.started.spec.level == LoopLevel::L1Report {
+        return round.end(RoundOutcome::Rejected, Stage::Check, "checker-rejected", text);
+    }
+    attempts::reject(round, Stage::Check, "checker-rejected", text.clone(), text)
+}
+
+fn try_again(mut round: Round, passed: Passed, code: &str, text: String) -> Step {
+    let tries = round.facts.attempt().map_or(TRIES, |attempt| attempt.checker_tries);
+    if tries >= TRIES {
+        return round.end(RoundOutcome::Failed, Stage::Check, code, text);
+    }
+    round.facts.because(Stage::Check, code, format!("{text}; asking once more"));
+    round.to(Phase::Checking(passed, AgentRun::Due), vec![Action::Check])
+}
+
+/// The loop switched its checker off; only L1 may, and nothing but a report leaves there.
+pub(super) fn unchecked(mut round: Round, passed: Passed) -> Step {
+    if round.facts.started.spec.level != LoopLevel::L1Report {
+        let text = "only a loop at L1 may run without a checker";
+        return round.end(RoundOutcome::Refused, Stage::Check, "unchecked", text);
+    }
+    round.facts.because(Stage::Check, "unchecked", "check: none; no checker looked at this");
+    approve::verified(round, Verified { passed, asks_for_human: None })
+}

@@ -1,0 +1,486 @@
+//! What can happen to a round. Every event is recorded before anything is done about it; a round is the fold of its events.
+
+use crate::budget::{BudgetLimit, Reservation, Spend};
+use crate::gate::GateResult;
+use crate::human_gate::GateDecision;
+use crate::outbox::StagedItem;
+use crate::verdict::Judgement;
+use serde::{Deserialize, Serialize};
+
+/// One recorded happening.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    /// The round exists.
+    Started(Box<Started>),
+    /// What the loop remembers was read.
+    Recalled(Recalled),
+    /// The probe answered.
+    Probed(Probed),
+    /// A private workspace stands at a pinned base.
+    Isolated(Isolated),
+    /// Gates that compare with base were run on it.
+    Baselined(Baselined),
+    /// A maker is about to start; its worst case is reserved.
+    MakerStarted(AgentStarted),
+    /// The maker's process tree is dead.
+    Made(Box<Made>),
+    /// The candidate is frozen.
+    Sealed(Box<Sealed>),
+    /// The gates ran on the sealed candidate.
+    Gated(Gated),
+    /// A checker is about to start.
+    CheckerStarted(AgentStarted),
+    /// The checker's process tree is dead and its sink was read.
+    Checked(Box<Checked>),
+    /// The human gate of the level answered.
+    Decided {
+        /// Its answer for the round's kinds together.
+        decision: GateDecision,
+    },
+    /// A person said yes.
+    Approved(PersonSaid),
+    /// A person said no.
+    Denied(PersonSaid),
+    /// Nobody answered in time.
+    Expired,
+    /// One outbox item came to an end.
+    Delivered(Delivered),
+    /// Report and counters are written.
+    Recorded(Recorded),
+    /// A ceiling does not leave room for another agent.
+    Ceiling(Ceiling),
+    /// Something of ours or of the world broke.
+    Broke(Broke),
+    /// A person or a signal stopped the round.
+    Stopped(Stopped),
+    /// A new engine found the round unfinished.
+    Recovered,
+}
+
+impl Event {
+    /// The event's name in the journal.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Started(_) => "started",
+            Self::Recalled(_) => "recalled",
+            Self::Probed(_) => "probed",
+            Self::Isolated(_) => "isolated",
+            Self::Baselined(_) => "baselined",
+            Self::MakerStarted(_) => "maker-started",
+            Self::Made(_) => "made",
+            Self::Sealed(_) => "sealed",
+            Self::Gated(_) => "gated",
+            Self::CheckerStarted(_) => "checker-started",
+            Self::Checked(_) => "checked",
+            Self::Decided { .. } => "decided",
+            Self::Approved(_) => "approved",
+            Self::Denied(_) => "denied",
+            Self::Expired => "expired",
+            Self::Delivered(_) => "delivered",
+            Self::Recorded(_) => "recorded",
+            Self::Ceiling(_) => "ceiling",
+            Self::Broke(_) => "broke",
+            Self::Stopped(_) => "stopped",
+            Self::Recovered => "recovered",
+        }
+    }
+}
+
+/// The round's birth: everything that must not change under it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Started {
+    /// The round's id.
+    pub round: String,
+    /// The repository's id.
+    pub repo: String,
+    /// The repository's folder.
+    pub repo_path: String,
+    /// What made the loop due.
+    pub trigger: String,
+    /// The occurrence's key; unique per loop.
+    pub occurrence: String,
+    /// The loop as it was read, in canonical JSON.
+    pub spec: crate::spec::LoopSpec,
+    /// Its hash.
+    pub spec_hash: String,
+    /// Who started it.
+    pub actor: String,
+    /// An item named by a person.
+    pub item: Option<Item>,
+    /// Whether outputs are only shown.
+    pub dry_run: bool,
+    /// The boundary around agents and gates.
+    pub boundary: Boundary,
+    /// Facts about files outside the spec that the round depends on (scripts, skills): path and hash.
+    pub inputs: Vec<(String, String)>,
+}
+
+/// What holds an agent on this host.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Boundary {
+    /// `kernel`, `process` or `off`.
+    pub level: String,
+    /// How files are held.
+    pub filesystem: String,
+    /// How the network is held.
+    pub network: String,
+    /// How process trees are held.
+    pub processes: String,
+    /// What is not held.
+    pub gaps: Vec<String>,
+}
+
+/// A unit of outside work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Item {
+    /// Stable, revision-bound key.
+    pub key: String,
+    /// For people.
+    #[serde(default)]
+    pub title: Option<String>,
+    /// Untrusted data for the maker.
+    #[serde(default)]
+    pub data: Option<String>,
+}
+
+/// What the loop remembers.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Recalled {
+    /// Money of this loop today, settled and reserved.
+    pub day_micros: u64,
+    /// Keys of items that are done or given up.
+    pub settled_items: Vec<String>,
+    /// Last rounds in a line each, for the maker.
+    pub history: Vec<String>,
+}
+
+/// A probe's answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "kebab-case")]
+pub enum Probed {
+    /// There is work.
+    Work {
+        /// What to work on; empty when the probe names no items.
+        items: Vec<Item>,
+    },
+    /// There is none.
+    Nothing,
+    /// The probe broke.
+    Failed {
+        /// How.
+        text: String,
+    },
+}
+
+/// A workspace at a pinned base.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Isolated {
+    /// The base commit.
+    pub base: String,
+    /// The branch it came from, when on one.
+    pub branch: Option<String>,
+}
+
+/// Gates on base.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Baselined {
+    /// Their results there.
+    pub results: Vec<GateResult>,
+}
+
+/// An agent start, recorded before it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentStarted {
+    /// Which attempt.
+    pub attempt: u32,
+    /// The agent's name.
+    pub agent: String,
+    /// What finds its process tree again after a crash.
+    pub cookie: String,
+    /// Its worst case.
+    pub reserved: Reservation,
+    /// For a checker: what its verdict must carry.
+    #[serde(default)]
+    pub nonce: Option<String>,
+}
+
+/// How an agent's process ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "end", rename_all = "kebab-case")]
+pub enum AgentEnd {
+    /// By itself, with a code.
+    Exited {
+        /// The code.
+        code: i32,
+    },
+    /// By a signal that was not ours.
+    Signaled {
+        /// Which.
+        signal: i32,
+    },
+    /// We ended it: a ceiling was met.
+    Limit {
+        /// Which.
+        limit: BudgetLimit,
+        /// In words.
+        text: String,
+    },
+    /// It could not be run.
+    Unusable {
+        /// Why.
+        text: String,
+    },
+}
+
+/// What the maker left.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Made {
+    /// Which attempt.
+    pub attempt: u32,
+    /// How it ended.
+    pub end: AgentEnd,
+    /// What it cost.
+    pub spend: Spend,
+    /// Its last words; a report at L1 when nothing was staged, otherwise kept as a claim.
+    pub text: String,
+    /// The reason it gave for not being able to.
+    pub cannot: Option<String>,
+    /// What it staged.
+    pub staged: Staged,
+    /// Content hash of the transcript.
+    pub transcript: Option<String>,
+    /// Processes that had to be killed after it.
+    pub survivors: u32,
+}
+
+/// A batch of staged items.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "batch", rename_all = "kebab-case")]
+pub enum Staged {
+    /// Well-formed and permitted.
+    Items {
+        /// The items.
+        items: Vec<StagedItem>,
+    },
+    /// One bad item refuses the batch.
+    Refused {
+        /// What is wrong.
+        problems: Vec<String>,
+    },
+}
+
+/// The frozen candidate and what the engine saw in it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sealed {
+    /// Which attempt.
+    pub attempt: u32,
+    /// The tree, when files changed.
+    pub tree: String,
+    /// The engine's own commit of it.
+    pub commit: String,
+    /// The hash everything later is bound to.
+    pub candidate: String,
+    /// What changed.
+    pub changes: Vec<ChangeFact>,
+    /// The staged items, as they would be sent.
+    pub items: Vec<StagedItem>,
+    /// What was found in it.
+    pub findings: SealFindings,
+}
+
+/// One changed file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeFact {
+    /// Its path.
+    pub path: String,
+    /// `added`, `modified`, `deleted`, `type-changed`.
+    pub status: String,
+    /// Added lines.
+    pub added: u64,
+    /// Removed lines.
+    pub removed: u64,
+}
+
+/// What the engine found in a sealed candidate, in words.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct SealFindings {
+    /// Paths that may not be sealed at all (links out of the tree, devices, nested repositories).
+    pub refused_paths: Vec<String>,
+    /// Where secrets were seen; never their values.
+    pub secrets: Vec<String>,
+    /// Protected files that changed.
+    pub protected: Vec<String>,
+    /// Tests that are gone, skipped or emptied.
+    pub missing_tests: Vec<String>,
+    /// Changes outside the allowed paths.
+    pub outside: Vec<String>,
+    /// Paths that need a human.
+    pub sensitive: Vec<String>,
+    /// Facts worth pointing out.
+    pub notes: Vec<String>,
+}
+
+/// Gates on the candidate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Gated {
+    /// Which attempt.
+    pub attempt: u32,
+    /// Their results.
+    pub results: Vec<GateResult>,
+    /// Gate inputs that the maker edited; base's were run, and a human must look.
+    pub inputs_edited: Vec<String>,
+}
+
+/// A checker's end.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Checked {
+    /// Which attempt.
+    pub attempt: u32,
+    /// How the checker ended.
+    pub end: AgentEnd,
+    /// What its sink says.
+    pub judgement: Judgement,
+    /// What it cost.
+    pub spend: Spend,
+    /// Content hash of the transcript.
+    pub transcript: Option<String>,
+}
+
+/// A person's answer, bound to what they saw.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PersonSaid {
+    /// Who.
+    pub actor: String,
+    /// The candidate they saw.
+    pub candidate: String,
+    /// Why, when they said.
+    pub why: Option<String>,
+}
+
+/// One delivery's end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delivered {
+    /// The item's position in the batch.
+    pub position: u32,
+    /// What came of it.
+    pub result: DeliveryResult,
+}
+
+/// What came of a delivery.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "result", rename_all = "kebab-case")]
+pub enum DeliveryResult {
+    /// It is visible there.
+    Sent {
+        /// Where.
+        place: String,
+    },
+    /// It cannot be known; a human looks.
+    InDoubt {
+        /// Why.
+        text: String,
+    },
+    /// The other side, or our own check, said no.
+    Refused {
+        /// Why.
+        text: String,
+    },
+    /// It failed too often.
+    Quarantined {
+        /// Why.
+        text: String,
+    },
+}
+
+/// The round's story is written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// Path of the report.
+    pub report: Option<String>,
+}
+
+/// A ceiling that leaves no room.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ceiling {
+    /// Which.
+    pub limit: BudgetLimit,
+    /// In words.
+    pub text: String,
+}
+
+/// What broke, and where.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Broke {
+    /// The stage.
+    pub stage: Stage,
+    /// A short code.
+    pub code: String,
+    /// In words.
+    pub text: String,
+}
+
+/// Who stopped the round.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stopped {
+    /// A signal (interrupted) or a person's `stop` (cancelled).
+    pub by: StoppedBy,
+    /// In words.
+    pub text: String,
+}
+
+/// What kind of stop it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StoppedBy {
+    /// A signal.
+    Signal,
+    /// A person.
+    Person,
+}
+
+/// A step of a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// Reads what the loop remembers.
+    Recall,
+    /// Asks whether there is work.
+    Probe,
+    /// Makes the workspace.
+    Isolate,
+    /// The maker works.
+    Make,
+    /// The candidate is frozen.
+    Seal,
+    /// The gates run.
+    Gate,
+    /// The checker judges.
+    Check,
+    /// The human gate.
+    Approve,
+    /// Deliveries.
+    Send,
+    /// Report and counters.
+    Record,
+}
+
+impl Stage {
+    /// The word used everywhere.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Recall => "recall",
+            Self::Probe => "probe",
+            Self::Isolate => "isolate",
+            Self::Make => "make",
+            Self::Seal => "seal",
+            Self::Gate => "gate",
+            Self::Check => "check",
+            Self::Approve => "approve",
+            Self::Send => "send",
+            Self::Record => "record",
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! What a round has gathered so far: the material of its report and of its next decision.
+
+use super::event::{AgentEnd, Boundary, ChangeFact, DeliveryResult, Item, SealFindings, Stage, Started};
+use crate::budget::{Reservation, Spend, Usage, settle};
+use crate::gate::GateResult;
+use crate::outbox::StagedItem;
+use crate::verdict::Judgement;
+use serde::{Deserialize, Serialize};
+
+/// Why something was decided.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reason {
+    /// At which stage.
+    pub stage: Stage,
+    /// A short, stable code.
+    pub code: String,
+    /// In words.
+    pub text: String,
+}
+
+/// One make → verify pass.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Attempt {
+    /// How the maker ended.
+    pub end: Option<AgentEnd>,
+    /// Its last words.
+    pub text: String,
+    /// What it staged, then what was sealed.
+    pub items: Vec<StagedItem>,
+    /// The sealed tree.
+    pub tree: Option<String>,
+    /// The engine's commit of it.
+    pub commit: Option<String>,
+    /// What everything later is bound to.
+    pub candidate: Option<String>,
+    /// What changed.
+    pub changes: Vec<ChangeFact>,
+    /// What was found in it.
+    pub findings: SealFindings,
+    /// Gate results.
+    pub gates: Vec<GateResult>,
+    /// Gate inputs the maker edited.
+    pub inputs_edited: Vec<String>,
+    /// The verdict.
+    pub judgement: Option<Judgement>,
+    /// What failed, in a form that compares.
+    pub signature: Option<String>,
+    /// How often a checker was started.
+    pub checker_tries: u32,
+    /// Content hash of the maker's transcript.
+    pub transcript: Option<String>,
+}
+
+impl Attempt {
+    /// Whether files changed.
+    #[must_use]
+    pub fn has_change(&self) -> bool {
+        !self.changes.is_empty()
+    }
+}
+
+/// All a round knows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Facts {
+    /// Its birth.
+    pub started: Started,
+    /// Money of the loop today, before this round.
+    pub day_micros: u64,
+    /// Last rounds, for the maker.
+    pub history: Vec<String>,
+    /// The item worked on.
+    pub item: Option<Item>,
+    /// The pinned base.
+    pub base: Option<String>,
+    /// Its branch.
+    pub branch: Option<String>,
+    /// Gates on base.
+    pub baseline: Vec<GateResult>,
+    /// Every attempt so far.
+    pub attempts: Vec<Attempt>,
+    /// Why things were decided, in order.
+    pub reasons: Vec<Reason>,
+    /// What was spent.
+    pub spend: Spend,
+    /// The cookie of the running agent, if one was started and has not ended.
+    pub cookie: Option<String>,
+    /// What the running agent may use at the worst.
+    pub reserved: Option<Reservation>,
+    /// The nonce of the running checker.
+    pub nonce: Option<String>,
+    /// Deliveries so far, by position.
+    pub deliveries: Vec<(u32, DeliveryResult)>,
+    /// Who approved.
+    pub approved_by: Option<String>,
+    /// Path of the report.
+    pub report: Option<String>,
+}
+
+impl Facts {
+    /// Nothing but the birth.
+    #[must_use]
+    pub fn new(started: Started) -> Self {
+        Self {
+            item: started.item.clone(),
+            started,
+            day_micros: 0,
+            history: Vec::new(),
+            base: None,
+            branch: None,
+            baseline: Vec::new(),
+            attempts: Vec::new(),
+            reasons: Vec::new(),
+            spend: Spend::default(),
+            cookie: None,
+            reserved: None,
+            nonce: None,
+            deliveries: Vec::new(),
+            approved_by: None,
+            report: None,
+        }
+    }
+
+    /// The attempt under way or the last one.
+    #[must_use]
+    pub fn attempt(&self) -> Option<&Attempt> {
+        self.attempts.last()
+    }
+
+    /// The number of the attempt under way, from one.
+    #[must_use]
+    pub fn attempt_number(&self) -> u32 {
+        u32::try_from(self.attempts.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The boundary in force.
+    #[must_use]
+    pub fn boundary(&self) -> &Boundary {
+        &self.started.boundary
+    }
+
+    pub(super) fn attempt_mut(&mut self) -> &mut Attempt {
+        if self.attempts.is_empty() {
+            self.attempts.push(Attempt::default());
+        }
+        self.attempts.last_mut().expect("an attempt was pushed above when there was none")
+    }
+
+    /// An agent that never came back costs what was reserved for it.
+    pub(super) fn charge_lost_agent(&mut self) {
+        if let Some(reserved) = self.reserved.take() {
+            self.spend = self.spend.plus(settle(Usage::Unknown, reserved, |_| reserved.usd, 0));
+        }
+        self.cookie = None;
+        self.nonce = None;
+    }
+
+    pub(super) fn because(&mut self, stage: Stage, code: &str, text: impl Into<String>) {
+        self.reasons.push(Reason { stage, code: code.to_owned(), text: text.into() });
+    }
+}

@@ -1,0 +1,64 @@
+//! A round's history as text: what happened, where the round stood after it, what followed and why. For people, for
+//! `loopwright why`, and for fixtures that must not change by accident.
+
+use super::{Action, Event, Misfit, Phase, Round, Step, step};
+use std::fmt::Write as _;
+
+/// Tells a round's events one line a step; reasons follow on lines of their own.
+///
+/// # Errors
+/// When the events are not a round's.
+pub fn render(events: &[Event]) -> Result<String, Misfit> {
+    let mut out = String::new();
+    let mut rest = events.iter();
+    let first = rest.next().cloned();
+    let mut now = Round::replay(first)?;
+    tell(&mut out, 1, "started", &now, 0);
+    for (number, event) in (2..).zip(rest) {
+        let known = now.round.facts().reasons.len();
+        now = step(&now.round, event.clone())?;
+        tell(&mut out, number, event.kind(), &now, known);
+    }
+    Ok(out)
+}
+
+fn tell(out: &mut String, number: usize, event: &str, step: &Step, known: usize) {
+    let actions: Vec<_> = step.actions.iter().map(action).collect();
+    let follows = if actions.is_empty() { String::new() } else { format!(", then {}", actions.join(", ")) };
+    // Writing to a string cannot fail.
+    let _ = writeln!(out, "{number:>3} {event} → {}{follows}", standing(&step.round));
+    for reason in step.round.facts().reasons.iter().skip(known) {
+        let _ = writeln!(out, "      {} {}: {}", reason.stage.word(), reason.code, reason.text);
+    }
+}
+
+fn standing(round: &Round) -> String {
+    match round.phase() {
+        Phase::Ended(outcome) => format!("ended {outcome}"),
+        Phase::Recording(outcome) => format!("recording {outcome}"),
+        Phase::Making(run) => format!("make {run:?}").to_lowercase(),
+        Phase::Checking(_, run) => format!("check {run:?}").to_lowercase(),
+        Phase::Baselining => "baseline".to_owned(),
+        phase => phase.word().to_owned(),
+    }
+}
+
+fn action(action: &Action) -> String {
+    match action {
+        Action::Recall => "recall".to_owned(),
+        Action::Probe => "probe".to_owned(),
+        Action::Isolate => "isolate".to_owned(),
+        Action::Baseline => "gates on base".to_owned(),
+        Action::Make(None) => "make".to_owned(),
+        Action::Make(Some(feedback)) => format!("make with feedback on attempt {}", feedback.attempt),
+        Action::Seal => "seal".to_owned(),
+        Action::Gate => "gates".to_owned(),
+        Action::Check => "check".to_owned(),
+        Action::AskHumanGate(kinds) => {
+            let kinds: Vec<_> = kinds.iter().map(|action| action.kind.as_str()).collect();
+            format!("ask the human gate about {}", kinds.join(", "))
+        }
+        Action::Send(positions) => format!("send {} items", positions.len()),
+        Action::Record => "record".to_owned(),
+    }
+}

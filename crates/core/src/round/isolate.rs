@@ -1,0 +1,54 @@
+//! Isolate: a workspace at a pinned base, and what the gates say there before the maker starts.
+
+use super::event::{Baselined, Isolated, Stage};
+use super::gate::why;
+use super::phase::AgentRun;
+use super::{Action, Misfit, Phase, Round, Step};
+use crate::gate::GateStatus;
+use crate::outcome::RoundOutcome;
+use crate::spec::{BaseWord, CountFloor, Gate, RunGate};
+
+pub(super) fn isolated(mut round: Round, isolated: Isolated) -> Result<Step, Misfit> {
+    if round.phase != Phase::Isolating {
+        return Err(round.misfit("isolated", "no workspace was asked for"));
+    }
+    round.facts.base = Some(isolated.base);
+    round.facts.branch = isolated.branch;
+    if round.facts.started.spec.gates.iter().any(compares_with_base) {
+        return Ok(round.to(Phase::Baselining, vec![Action::Baseline]));
+    }
+    Ok(round.to(Phase::Making(AgentRun::Due), vec![Action::Make(None)]))
+}
+
+fn is_red_first(gate: &Gate) -> bool {
+    matches!(gate, Gate::Run(RunGate { red_before: true, .. }))
+}
+
+/// Whether a gate has to be run on base before the maker starts.
+#[must_use]
+pub(super) fn compares_with_base(gate: &Gate) -> bool {
+    let Gate::Run(RunGate { red_before, evidence, score, .. }) = gate else { return false };
+    let base = Some(CountFloor::Base(BaseWord::Base));
+    *red_before
+        || evidence.as_ref().is_some_and(|rule| rule.tests_at_least == base)
+        || score.as_ref().is_some_and(|rule| rule.at_least == base)
+}
+
+pub(super) fn baselined(mut round: Round, baselined: Baselined) -> Result<Step, Misfit> {
+    if round.phase != Phase::Baselining {
+        return Err(round.misfit("baselined", "no gate was asked for on base"));
+    }
+    let declared = |name: &str| round.facts.started.spec.gates.iter().any(|gate| gate.name() == name && is_red_first(gate));
+    let red_first: Vec<_> = baselined.results.iter().filter(|result| declared(&result.name)).cloned().collect();
+    round.facts.baseline = baselined.results;
+    if let Some(broken) = red_first.iter().find(|result| result.status == GateStatus::Failed) {
+        let text = format!("gate `{}` could not run on base: {}", broken.name, why(broken));
+        return Ok(round.end(RoundOutcome::Failed, Stage::Isolate, "gate-failed", text));
+    }
+    let all_green = !red_first.is_empty() && red_first.iter().all(|result| result.status == GateStatus::Passed);
+    if all_green {
+        let text = "every gate that must be red before is green on base";
+        return Ok(round.end(RoundOutcome::NothingToDo, Stage::Isolate, "already-green", text));
+    }
+    Ok(round.to(Phase::Making(AgentRun::Due), vec![Action::Make(None)]))
+}

@@ -1,0 +1,200 @@
+//! The round: one execution of a loop, as a state machine.
+//!
+//! [`step`] is the whole policy. It takes a round and an event and says what the round is now and what must be done next; it
+//! does nothing itself. The engine records the event first and performs the actions after. Each stage has its file here
+//! (what it means) and one of the same name in the engine (how it is done).
+
+mod approve;
+mod attempts;
+mod check;
+mod event;
+mod facts;
+mod gate;
+pub mod history;
+mod isolate;
+mod make;
+mod phase;
+mod probe;
+mod recall;
+mod record;
+mod recover;
+mod seal;
+mod send;
+
+pub use approve::Approved;
+pub use attempts::Feedback;
+pub use check::Verified;
+pub use event::{
+    AgentEnd, AgentStarted, Baselined, Boundary, Broke, Ceiling, ChangeFact, Checked, Delivered, DeliveryResult, Event, Gated,
+    Isolated, Item, Made, PersonSaid, Probed, Recalled, Recorded, SealFindings, Sealed, Stage, Staged, Started, Stopped,
+    StoppedBy,
+};
+pub use facts::{Attempt, Facts, Reason};
+pub use gate::Passed;
+pub use phase::{AgentRun, Phase};
+
+use crate::human_gate::ProposedAction;
+use crate::outcome::RoundOutcome;
+
+/// One execution of a loop.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Round {
+    phase: Phase,
+    facts: Facts,
+}
+
+/// What the engine must do next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Read what the loop remembers.
+    Recall,
+    /// Ask whether there is work.
+    Probe,
+    /// Make the workspace.
+    Isolate,
+    /// Run the comparing gates on base.
+    Baseline,
+    /// Start the maker.
+    Make(Option<Feedback>),
+    /// Freeze the candidate.
+    Seal,
+    /// Run the gates.
+    Gate,
+    /// Start a checker.
+    Check,
+    /// Ask the level's human gate about each kind that would leave; one no is a no.
+    AskHumanGate(Vec<ProposedAction>),
+    /// Deliver the items at these positions.
+    Send(Vec<u32>),
+    /// Write report and counters; a waiting round is also put in the inbox.
+    Record,
+}
+
+/// A round after an event, and what follows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Step {
+    /// The round now.
+    pub round: Round,
+    /// What must be done.
+    pub actions: Vec<Action>,
+}
+
+/// An event that does not fit where the round stands. Nothing changed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("event `{event}` does not fit a round that is {phase}: {why}")]
+pub struct Misfit {
+    /// The event's name.
+    pub event: &'static str,
+    /// Where the round stands.
+    pub phase: &'static str,
+    /// Why it does not fit.
+    pub why: &'static str,
+}
+
+impl Round {
+    /// A round from its first event.
+    #[must_use]
+    pub fn begin(started: Started) -> Step {
+        let round = Self { phase: Phase::Recalling, facts: Facts::new(started) };
+        Step { round, actions: vec![Action::Recall] }
+    }
+
+    /// Folds recorded events into a round.
+    ///
+    /// # Errors
+    /// When the events are not a round's.
+    pub fn replay(events: impl IntoIterator<Item = Event>) -> Result<Step, Misfit> {
+        let mut events = events.into_iter();
+        let Some(Event::Started(started)) = events.next() else {
+            return Err(Misfit { event: "first", phase: "unborn", why: "a history begins with `started`" });
+        };
+        events.try_fold(Self::begin(*started), |so_far, event| step(&so_far.round, event))
+    }
+
+    /// Where it stands.
+    #[must_use]
+    pub fn phase(&self) -> &Phase {
+        &self.phase
+    }
+
+    /// What it knows.
+    #[must_use]
+    pub fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// How it ended, or `Escalated` while it waits for a person.
+    #[must_use]
+    pub fn outcome(&self) -> Option<RoundOutcome> {
+        match self.phase {
+            Phase::Recording(outcome) | Phase::Ended(outcome) => Some(outcome),
+            Phase::Waiting(_) => Some(RoundOutcome::Escalated),
+            Phase::Recalling
+            | Phase::Probing
+            | Phase::Isolating
+            | Phase::Baselining
+            | Phase::Making(_)
+            | Phase::Sealing
+            | Phase::Gating
+            | Phase::Checking(..)
+            | Phase::Approving(_)
+            | Phase::Sending(_) => None,
+        }
+    }
+
+    /// Whether nothing more will happen by itself: over, or waiting for a person with its report written.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        matches!(self.phase, Phase::Ended(_) | Phase::Waiting(_))
+    }
+
+    fn misfit(&self, event: &'static str, why: &'static str) -> Misfit {
+        Misfit { event, phase: self.phase.word(), why }
+    }
+
+    fn to(mut self, phase: Phase, actions: Vec<Action>) -> Step {
+        self.phase = phase;
+        Step { round: self, actions }
+    }
+
+    fn end(mut self, outcome: RoundOutcome, stage: Stage, code: &str, text: impl Into<String>) -> Step {
+        self.facts.because(stage, code, text);
+        self.finish(outcome)
+    }
+
+    fn finish(mut self, outcome: RoundOutcome) -> Step {
+        self.facts.charge_lost_agent();
+        self.to(Phase::Recording(outcome), vec![Action::Record])
+    }
+}
+
+/// The policy of a round: what an event makes of it and what must be done next.
+///
+/// # Errors
+/// When the event does not fit; the round is unchanged.
+pub fn step(round: &Round, event: Event) -> Result<Step, Misfit> {
+    let round = round.clone();
+    match event {
+        Event::Started(_) => Err(round.misfit("started", "a round starts once")),
+        Event::Recalled(recalled) => recall::recalled(round, recalled),
+        Event::Probed(probed) => probe::probed(round, probed),
+        Event::Isolated(isolated) => isolate::isolated(round, isolated),
+        Event::Baselined(baselined) => isolate::baselined(round, baselined),
+        Event::MakerStarted(started) => make::started(round, started),
+        Event::Made(made) => make::made(round, *made),
+        Event::Sealed(sealed) => seal::sealed(round, *sealed),
+        Event::Gated(gated) => gate::gated(round, gated),
+        Event::CheckerStarted(started) => check::started(round, started),
+        Event::Checked(checked) => check::checked(round, *checked),
+        Event::Decided { decision } => approve::decided(round, decision),
+        Event::Approved(said) => approve::approved(round, said),
+        Event::Denied(said) => approve::denied(round, &said),
+        Event::Expired => approve::expired(round),
+        Event::Delivered(delivered) => send::delivered(round, delivered),
+        Event::Recorded(recorded) => record::recorded(round, recorded),
+        Event::Ceiling(ceiling) => recover::ceiling(round, ceiling),
+        Event::Broke(broke) => recover::broke(round, broke),
+        Event::Stopped(stopped) => recover::stopped(round, stopped),
+        Event::Recovered => recover::recovered(round),
+    }
+}

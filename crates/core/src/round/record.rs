@@ -1,0 +1,23 @@
+//! Record: the story is written. A waiting round stays open; any other is over.
+
+use super::event::Recorded;
+use super::{Misfit, Phase, Round, Step};
+
+pub(super) fn recorded(mut round: Round, recorded: Recorded) -> Result<Step, Misfit> {
+    round.facts.report = recorded.report.or(round.facts.report);
+    match round.phase.clone() {
+        Phase::Waiting(verified) => Ok(round.to(Phase::Waiting(verified), Vec::new())),
+        Phase::Recording(outcome) => Ok(round.to(Phase::Ended(outcome), Vec::new())),
+        Phase::Recalling
+        | Phase::Probing
+        | Phase::Isolating
+        | Phase::Baselining
+        | Phase::Making(_)
+        | Phase::Sealing
+        | Phase::Gating
+        | Phase::Checking(..)
+        | Phase::Approving(_)
+        | Phase::Sending(_)
+        | Phase::Ended(_) => Err(round.misfit("recorded", "there is no end to record")),
+    }
+}

@@ -1,0 +1,109 @@
+//! Trouble: something broke, somebody stopped the round, or a new engine found it unfinished.
+
+use super::approve;
+use super::event::{Broke, Ceiling, Stage, Stopped, StoppedBy};
+use super::phase::AgentRun;
+use super::{Action, Misfit, Phase, Round, Step};
+use crate::outcome::RoundOutcome;
+
+/// We or the world broke. Before anything left, the round fails; while sending, the open items are in doubt, not lost.
+pub(super) fn broke(round: Round, broke: Broke) -> Result<Step, Misfit> {
+    match round.phase {
+        Phase::Waiting(_) | Phase::Ended(_) => Err(round.misfit("broke", "nothing is under way")),
+        Phase::Recording(_) => Err(round.misfit("broke", "the end is already decided")),
+        Phase::Sending(_) => Err(round.misfit("broke", "deliveries end one by one")),
+        Phase::Recalling
+        | Phase::Probing
+        | Phase::Isolating
+        | Phase::Baselining
+        | Phase::Making(_)
+        | Phase::Sealing
+        | Phase::Gating
+        | Phase::Checking(..)
+        | Phase::Approving(_) => Ok(round.end(RoundOutcome::Failed, broke.stage, &broke.code, broke.text)),
+    }
+}
+
+/// A ceiling was met before an agent could start; nothing was spent for it.
+pub(super) fn ceiling(round: Round, ceiling: Ceiling) -> Result<Step, Misfit> {
+    match round.phase {
+        Phase::Making(AgentRun::Due) | Phase::Checking(_, AgentRun::Due) => {
+            let stage = round.phase.stage();
+            Ok(round.end(RoundOutcome::OverBudget, stage, "ceiling", ceiling.text))
+        }
+        Phase::Recalling
+        | Phase::Probing
+        | Phase::Isolating
+        | Phase::Baselining
+        | Phase::Making(AgentRun::Started)
+        | Phase::Sealing
+        | Phase::Gating
+        | Phase::Checking(_, AgentRun::Started)
+        | Phase::Approving(_)
+        | Phase::Waiting(_)
+        | Phase::Sending(_)
+        | Phase::Recording(_)
+        | Phase::Ended(_) => Err(round.misfit("ceiling", "no agent is due")),
+    }
+}
+
+/// A stop ends whatever has not been approved; what is being sent is finished, because half of it may be visible.
+pub(super) fn stopped(round: Round, stopped: Stopped) -> Result<Step, Misfit> {
+    let outcome = match stopped.by {
+        StoppedBy::Signal => RoundOutcome::Interrupted,
+        StoppedBy::Person => RoundOutcome::Cancelled,
+    };
+    match round.phase {
+        Phase::Ended(_) | Phase::Recording(_) => Err(round.misfit("stopped", "it is over")),
+        Phase::Sending(_) => Err(round.misfit("stopped", "deliveries are finished, not stopped")),
+        Phase::Waiting(_) if stopped.by == StoppedBy::Signal => Err(round.misfit("stopped", "it waits for a person")),
+        Phase::Recalling
+        | Phase::Probing
+        | Phase::Isolating
+        | Phase::Baselining
+        | Phase::Making(_)
+        | Phase::Sealing
+        | Phase::Gating
+        | Phase::Checking(..)
+        | Phase::Approving(_)
+        | Phase::Waiting(_) => {
+            let stage = round.phase.stage();
+            Ok(round.end(outcome, stage, "stopped", stopped.text))
+        }
+    }
+}
+
+/// A new engine takes over. What is free and repeatable is done again; a maker that was started never is.
+pub(super) fn recovered(mut round: Round) -> Result<Step, Misfit> {
+    let actions = match round.phase.clone() {
+        Phase::Recalling => vec![Action::Recall],
+        Phase::Probing => vec![Action::Probe],
+        Phase::Isolating | Phase::Baselining | Phase::Making(AgentRun::Due) if round.facts.attempts.is_empty() => {
+            return Ok(round.to(Phase::Isolating, vec![Action::Isolate]));
+        }
+        Phase::Isolating | Phase::Baselining | Phase::Making(_) => {
+            return Ok(interrupted(round, "the engine ended while the maker was at work"));
+        }
+        Phase::Sealing => return Ok(interrupted(round, "the engine ended before the candidate was sealed")),
+        Phase::Gating => vec![Action::Gate],
+        Phase::Checking(passed, _) => {
+            round.facts.charge_lost_agent();
+            return Ok(round.to(Phase::Checking(passed, AgentRun::Due), vec![Action::Check]));
+        }
+        Phase::Approving(verified) => return Ok(approve::verified(round, verified)),
+        Phase::Sending(_) => vec![Action::Send(unsent(&round))],
+        Phase::Waiting(_) | Phase::Recording(_) => vec![Action::Record],
+        Phase::Ended(_) => return Err(round.misfit("recovered", "it is over")),
+    };
+    let phase = round.phase.clone();
+    Ok(round.to(phase, actions))
+}
+
+fn interrupted(round: Round, text: &str) -> Step {
+    round.end(RoundOutcome::Interrupted, Stage::Make, "crash", text)
+}
+
+fn unsent(round: &Round) -> Vec<u32> {
+    let done = |position: u32| round.facts.deliveries.iter().any(|(sent, _)| *sent == position);
+    approve::outward(&round.facts).map(|item| item.position).filter(|position| !done(*position)).collect()
+}

@@ -1,0 +1,257 @@
+//! A short notation for events: a word and `key=value` pairs a line. Test material only.
+
+use loopwright_core::budget::{BudgetLimit, Reservation, Spend, Tokens};
+use loopwright_core::gate::{GateResult, GateStatus};
+use loopwright_core::human_gate::GateDecision;
+use loopwright_core::level::LoopLevel;
+use loopwright_core::outbox::StagedItem;
+use loopwright_core::round::{
+    AgentEnd, AgentStarted, Baselined, Boundary, Broke, Ceiling, ChangeFact, Checked, Delivered, DeliveryResult, Event,
+    Gated, Isolated, Item, Made, PersonSaid, Probed, Recalled, Recorded, SealFindings, Sealed, Stage, Staged, Started,
+    Stopped, StoppedBy,
+};
+use loopwright_core::spec::{ActionKind, CheckMode, Gate, ItemsForm, LoopSpec, OutputSpec, ProbeSpec, RunGate};
+use loopwright_core::units::Usd;
+use loopwright_core::verdict::{Judgement, Scored, VerdictWord};
+
+/// Reads the notation. The first line that is no comment describes the loop.
+pub fn events(text: &str) -> Vec<Event> {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let mut attempt = 0;
+    let first = started(&Words::of(lines.next().expect("a loop line")));
+    let mut events = vec![first];
+    for line in lines {
+        let words = Words::of(line);
+        if words.first == "maker-started" {
+            attempt += 1;
+        }
+        events.push(event(&words, attempt));
+    }
+    events
+}
+
+struct Words<'a> {
+    first: &'a str,
+    rest: Vec<&'a str>,
+}
+
+impl<'a> Words<'a> {
+    fn of(line: &'a str) -> Self {
+        let mut words = line.split_whitespace();
+        Self { first: words.next().unwrap_or(""), rest: words.collect() }
+    }
+
+    fn get(&self, key: &str) -> Option<&'a str> {
+        self.rest.iter().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+    }
+
+    fn list(&self, key: &str) -> Vec<String> {
+        self.get(key).map(|text| text.split(',').map(str::to_owned).collect()).unwrap_or_default()
+    }
+
+    fn has(&self, word: &str) -> bool {
+        self.rest.contains(&word)
+    }
+}
+
+fn started(words: &Words<'_>) -> Event {
+    let level = LoopLevel::parse(words.get("level").unwrap_or("L2")).expect("a level");
+    let mut spec = LoopSpec::new("demo", "mend the sum", level);
+    spec.attempts = words.get("attempts").map_or(3, |text| text.parse().expect("a number"));
+    spec.gates = words.list("gates").into_iter().map(|name| gate(&name)).collect();
+    spec.output = words.list("output").iter().map(|kind| OutputSpec::new(ActionKind::parse(kind).expect("a kind"))).collect();
+    if spec.output.is_empty() {
+        spec.output = vec![OutputSpec::new(ActionKind::PullRequest)];
+    }
+    if words.has("unchecked") {
+        spec.check = CheckMode::None;
+    }
+    if words.has("probe") {
+        spec.on.probe = Some(ProbeSpec::Run { run: vec!["./probe".into()], items: ItemsForm::Lines, batch: 1 });
+    }
+    Event::Started(Box::new(Started {
+        round: "r1".into(),
+        repo: "repo".into(),
+        repo_path: "/repo".into(),
+        trigger: "manual".into(),
+        occurrence: "manual:r1".into(),
+        spec_hash: "hash".into(),
+        spec,
+        actor: "tester".into(),
+        item: words.get("item").map(|key| Item { key: key.into(), title: None, data: None }),
+        dry_run: words.has("dry-run"),
+        boundary: Boundary::default(),
+        inputs: Vec::new(),
+    }))
+}
+
+/// `name` or `name!` for one that must be red before.
+fn gate(name: &str) -> Gate {
+    let mut gate = RunGate::new(name.trim_end_matches('!'), vec!["./check".into()]);
+    gate.red_before = name.ends_with('!');
+    Gate::Run(gate)
+}
+
+fn event(words: &Words<'_>, attempt: u32) -> Event {
+    match words.first {
+        "recalled" => Event::Recalled(Recalled {
+            day_micros: words.get("day").map_or(0, |text| text.parse().expect("a number")),
+            ..Recalled::default()
+        }),
+        "probed" => Event::Probed(probed(words)),
+        "isolated" => Event::Isolated(Isolated { base: "b0".into(), branch: Some("main".into()) }),
+        "baselined" => Event::Baselined(Baselined { results: results(words) }),
+        "maker-started" => Event::MakerStarted(agent(attempt, None)),
+        "made" => Event::Made(Box::new(made(words, attempt))),
+        "sealed" => Event::Sealed(Box::new(sealed(words, attempt))),
+        "gated" => Event::Gated(Gated { attempt, results: results(words), inputs_edited: words.list("edited") }),
+        "checker-started" => Event::CheckerStarted(agent(attempt, Some("n".into()))),
+        "checked" => Event::Checked(Box::new(checked(words, attempt))),
+        "decided" => Event::Decided {
+            decision: if words.has("auto") { GateDecision::AutoProceed } else { GateDecision::escalate("not on the list") },
+        },
+        "approved" => Event::Approved(said(words)),
+        "denied" => Event::Denied(said(words)),
+        "expired" => Event::Expired,
+        "delivered" => Event::Delivered(delivered(words)),
+        "recorded" => Event::Recorded(Recorded { report: Some("/reports/r1.md".into()) }),
+        "ceiling" => Event::Ceiling(Ceiling { limit: BudgetLimit::Day, text: "no room".into() }),
+        "broke" => Event::Broke(Broke { stage: Stage::Isolate, code: "git".into(), text: "git broke".into() }),
+        "stopped" => Event::Stopped(Stopped {
+            by: if words.has("person") { StoppedBy::Person } else { StoppedBy::Signal },
+            text: "stopped".into(),
+        }),
+        "recovered" => Event::Recovered,
+        other => panic!("no event is written `{other}`"),
+    }
+}
+
+fn probed(words: &Words<'_>) -> Probed {
+    if words.has("nothing") {
+        return Probed::Nothing;
+    }
+    if words.has("failed") {
+        return Probed::Failed { text: "exit 7".into() };
+    }
+    let items = words.list("items").into_iter().map(|key| Item { key, title: None, data: None });
+    Probed::Work { items: items.collect() }
+}
+
+fn agent(attempt: u32, nonce: Option<String>) -> AgentStarted {
+    let reserved = Reservation { tokens: 100, usd: Usd(1_000_000) };
+    AgentStarted { attempt, agent: "scripted".into(), cookie: "c".into(), reserved, nonce }
+}
+
+fn spend(words: &Words<'_>) -> Spend {
+    let input = words.get("tokens").map_or(10, |text| text.parse().expect("a number"));
+    Spend { tokens: Tokens { input, ..Tokens::default() }, ..Spend::default() }
+}
+
+fn end(words: &Words<'_>) -> AgentEnd {
+    if let Some(code) = words.get("exit") {
+        return AgentEnd::Exited { code: code.parse().expect("a number") };
+    }
+    if let Some(signal) = words.get("signal") {
+        return AgentEnd::Signaled { signal: signal.parse().expect("a number") };
+    }
+    if words.has("idle") {
+        return AgentEnd::Limit { limit: BudgetLimit::Idle, text: "no output".into() };
+    }
+    if words.has("unusable") {
+        return AgentEnd::Unusable { text: "script exhausted".into() };
+    }
+    AgentEnd::Exited { code: 0 }
+}
+
+fn made(words: &Words<'_>, attempt: u32) -> Made {
+    let staged = if words.has("bad-outbox") {
+        Staged::Refused { problems: vec!["evil.sh: unknown name".into()] }
+    } else {
+        Staged::Items { items: Vec::new() }
+    };
+    Made {
+        attempt,
+        end: end(words),
+        spend: spend(words),
+        text: "done".into(),
+        cannot: words.has("cannot").then(|| "the task contradicts a gate".to_owned()),
+        staged,
+        transcript: None,
+        survivors: u32::from(words.has("survivor")),
+    }
+}
+
+fn sealed(words: &Words<'_>, attempt: u32) -> Sealed {
+    let change = |path: String| ChangeFact { path, status: "modified".into(), added: 1, removed: 1 };
+    let kinds = words.list("items");
+    let item = |(at, kind): (u32, String)| {
+        let kind = ActionKind::parse(&kind).expect("a kind");
+        StagedItem::new(at, format!("{kind}.md"), kind, "body")
+    };
+    let tree = words.get("tree").unwrap_or("t0").to_owned();
+    Sealed {
+        attempt,
+        commit: format!("commit-{tree}"),
+        candidate: format!("candidate-{tree}"),
+        tree,
+        changes: words.list("changed").into_iter().map(change).collect(),
+        items: (1..).zip(kinds).map(item).collect(),
+        findings: SealFindings {
+            refused_paths: words.list("refused"),
+            secrets: words.list("secrets"),
+            protected: words.list("protected"),
+            missing_tests: words.list("missing"),
+            outside: words.list("outside"),
+            sensitive: words.list("sensitive"),
+            notes: Vec::new(),
+        },
+    }
+}
+
+/// `name=passed`, `name=rejected`, `name=failed`.
+fn results(words: &Words<'_>) -> Vec<GateResult> {
+    let statuses = [("passed", GateStatus::Passed), ("rejected", GateStatus::Rejected), ("failed", GateStatus::Failed)];
+    let result = |word: &&str| {
+        let (name, status) = word.split_once('=')?;
+        let (_, status) = statuses.into_iter().find(|(word, _)| *word == status)?;
+        let mut result = GateResult::new(name, status);
+        result.reason = (status != GateStatus::Passed).then(|| words.get("why").unwrap_or("exit").to_owned());
+        result.excerpt = words.get("why").unwrap_or("exit").to_owned();
+        Some(result)
+    };
+    words.rest.iter().filter_map(result).collect()
+}
+
+fn checked(words: &Words<'_>, attempt: u32) -> Checked {
+    let scored = |verdict| Scored { verdict, said: verdict, mean: Some(4.0), summary: "seen".into(), scores: Vec::new() };
+    let judgement = match words.rest.first().copied() {
+        Some("pass") => Judgement::Pass { scored: scored(VerdictWord::Pass) },
+        Some("fail") => {
+            Judgement::Fail { reasons: vec![words.get("why").unwrap_or("scope 2").into()], scored: scored(VerdictWord::Fail) }
+        }
+        Some("escalate") => Judgement::Escalate { reasons: vec!["unsure".into()], scored: scored(VerdictWord::Escalate) },
+        Some("malformed") => Judgement::Malformed { why: "not JSON".into() },
+        Some("forged") => Judgement::Forged { why: "the nonce is not this round's".into() },
+        Some(_) | None => Judgement::Missing,
+    };
+    Checked { attempt, end: end(words), judgement, spend: spend(words), transcript: None }
+}
+
+fn said(words: &Words<'_>) -> PersonSaid {
+    PersonSaid {
+        actor: "ada".into(),
+        candidate: words.get("candidate").unwrap_or("candidate-t1").into(),
+        why: words.get("why").map(str::to_owned),
+    }
+}
+
+fn delivered(words: &Words<'_>) -> Delivered {
+    let position = words.rest.first().and_then(|text| text.parse().ok()).expect("a position");
+    let result = match words.rest.get(1).copied() {
+        Some("sent") => DeliveryResult::Sent { place: "pulls/1.md".into() },
+        Some("in-doubt") => DeliveryResult::InDoubt { text: "the answer was lost".into() },
+        Some("refused") => DeliveryResult::Refused { text: "foreign commits on the branch".into() },
+        _ => DeliveryResult::Quarantined { text: "three tries failed".into() },
+    };
+    Delivered { position, result }
+}

@@ -1,0 +1,163 @@
+//! The engine: one opened state directory that this process owns, with its doors to the store, git, processes and time.
+//! Rounds are started, resumed and decided through it; the stages themselves are in [`crate::round`].
+
+use crate::clock::{Clock, SystemClock};
+use crate::error::EngineError;
+use crate::git::Git;
+use crate::places::Places;
+use crate::proc::Proc;
+use crate::seam::{Seam, SeamFault};
+use crate::store::{Batch, Mode, OwnerInfo, SqlStore, Store, StoreError, StoreErrorKind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What an engine is told from outside; it reads no environment and no configuration by itself.
+#[derive(Clone)]
+pub struct Settings {
+    /// The state directory.
+    pub state: PathBuf,
+    /// The database when it is not `store.db` in the state directory.
+    pub store: Option<String>,
+    /// Who the engine's commits are by.
+    pub identity: Identity,
+    /// How long a question waits for an answer before it is a no.
+    pub approval: Duration,
+    /// Globs of further paths that always need a human.
+    pub sensitive: Vec<String>,
+    /// Folders with further programs for agents and gates, such as a toolchain's.
+    pub extra_path: Vec<PathBuf>,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// Where tests make the world fail.
+    pub seam: Seam,
+}
+
+/// A name for commits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    /// The name.
+    pub name: String,
+    /// The address.
+    pub email: String,
+}
+
+impl Default for Identity {
+    fn default() -> Self {
+        Self { name: "Loopwright".to_owned(), email: "loopwright@localhost".to_owned() }
+    }
+}
+
+impl Settings {
+    /// Defaults for a state directory.
+    #[must_use]
+    pub fn new(state: impl Into<PathBuf>) -> Self {
+        Self {
+            state: state.into(),
+            store: None,
+            identity: Identity::default(),
+            approval: Duration::from_secs(7 * 86_400),
+            sensitive: Vec::new(),
+            extra_path: Vec::new(),
+            clock: Arc::new(SystemClock),
+            seam: Seam::none(),
+        }
+    }
+}
+
+/// An opened state directory.
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) places: Places,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) git: Git,
+    pub(crate) proc: Proc,
+}
+
+impl Engine {
+    /// Opens a state directory as its one owner.
+    ///
+    /// # Errors
+    /// When the folder or the database cannot be opened, or another process holds it.
+    pub async fn open(settings: Settings) -> Result<Self, EngineError> {
+        let places = Places::open(&settings.state, settings.seam.clone())?;
+        let owner = OwnerInfo::current(settings.clock.now_ms());
+        let store = open_store(&settings, &places, Mode::Own(owner)).await?;
+        let git = Git::new(settings.seam.clone());
+        let proc = Proc::new(settings.seam.clone());
+        Ok(Self { settings: Arc::new(settings), places, store: Arc::new(store), git, proc })
+    }
+
+    /// Opens the database for looking only; also while another process owns it.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be read.
+    pub async fn read(settings: &Settings) -> Result<Arc<dyn Store>, EngineError> {
+        let location = store_location(settings, &settings.state.join("store.db"));
+        Ok(Arc::new(SqlStore::open(&location, Mode::Read).await?))
+    }
+
+    /// The database.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// The folders.
+    #[must_use]
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// The git door.
+    #[must_use]
+    pub fn git(&self) -> &Git {
+        &self.git
+    }
+
+    /// The process door.
+    #[must_use]
+    pub fn proc(&self) -> &Proc {
+        &self.proc
+    }
+
+    /// What it was told.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The only way to write rows: one transaction, durable when this returns.
+    pub(crate) async fn append(&self, batch: Batch) -> Result<i64, StoreError> {
+        let seam = &self.settings.seam;
+        seam.before("store.append").map_err(injected)?;
+        let index = self.store.append(batch).await?;
+        seam.after("store.append").map_err(injected)?;
+        Ok(index)
+    }
+
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.settings.clock.now_ms()
+    }
+
+    /// Gives the state directory back.
+    ///
+    /// # Errors
+    /// When the database cannot be closed cleanly.
+    pub async fn close(&self) -> Result<(), EngineError> {
+        Ok(self.store.close().await?)
+    }
+}
+
+fn injected(fault: SeamFault) -> StoreError {
+    StoreError { doing: "append".to_owned(), kind: StoreErrorKind::Io(fault.to_string()) }
+}
+
+async fn open_store(settings: &Settings, places: &Places, mode: Mode) -> Result<SqlStore, EngineError> {
+    Ok(SqlStore::open(&store_location(settings, &places.store()), mode).await?)
+}
+
+fn store_location(settings: &Settings, default: &std::path::Path) -> String {
+    settings.store.clone().unwrap_or_else(|| default.to_string_lossy().into_owned())
+}

@@ -1,0 +1,69 @@
+//! What can stop the engine itself, as opposed to a round: a round's own trouble is an event and an outcome.
+
+use crate::git::GitError;
+use crate::places::PlaceError;
+use crate::store::StoreError;
+use crate::workspace::WorkspaceError;
+use loopwright_core::round::Misfit;
+
+/// Why the engine could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The store said no.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A file of ours could not be written or read.
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    /// Git said no before there was a round.
+    #[error(transparent)]
+    Git(#[from] GitError),
+    /// The workspaces of a repository could not be opened.
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    /// The loop asks for what this build cannot do.
+    #[error("loop `{name}` cannot run here: {}", why.join("; "))]
+    NotRunnable {
+        /// The loop.
+        name: String,
+        /// What is asked.
+        why: Vec<String>,
+    },
+    /// No round or question has that id.
+    #[error("nothing is called `{0}`")]
+    Unknown(String),
+    /// Several rounds start with that id.
+    #[error("`{id}` is short for several rounds: {}", candidates.join(", "))]
+    Ambiguous {
+        /// What was asked.
+        id: String,
+        /// What it may mean.
+        candidates: Vec<String>,
+    },
+    /// An answer that does not fit what waits.
+    #[error("{0}")]
+    Stale(String),
+    /// A recorded history that is not a round's.
+    #[error("the record of round `{round}` does not fit together")]
+    History {
+        /// The round.
+        round: String,
+        /// Where it does not fit.
+        #[source]
+        source: Misfit,
+    },
+    /// A recorded event that this build cannot read.
+    #[error("the record of round `{round}` has an event this build cannot read: {why}")]
+    Unreadable {
+        /// The round.
+        round: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// What a dead engine left could not be ended.
+    #[error("end the processes that a dead engine left")]
+    Sweep(#[source] loopwright_sandbox::SweepError),
+    /// The random source of the system is not there.
+    #[error("read random bytes")]
+    Random(#[source] std::io::Error),
+}

@@ -1,0 +1,216 @@
+//! The library's front door: one loop, bound to its agents, its human gate and its executor.
+
+use crate::agents::Agent;
+use crate::engine::{Engine, Settings};
+use crate::error::EngineError;
+use crate::executor::ExecutorOutlet;
+use crate::proc::Cancel;
+use crate::progress::Progress;
+use crate::report;
+use crate::round::{Bindings, Outlet, Run, RunRequest};
+use loopwright_core::executor::ActionExecutor;
+use loopwright_core::human_gate::{HumanGate, default_gate_for};
+use loopwright_core::report::RoundReport;
+use loopwright_core::spec::{CheckMode, CheckedSpec, LoopSpec, Problems};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Runs one loop.
+///
+/// Defaults are the careful ones: nothing leaves without a person ([`AlwaysEscalate`](crate::AlwaysEscalate)), and nothing
+/// leaves at all until an executor is bound ([`ApprovalOnlyExecutor`](crate::ApprovalOnlyExecutor)).
+#[derive(Clone)]
+pub struct LoopEngine {
+    engine: Engine,
+    spec: CheckedSpec,
+    repo: PathBuf,
+    bind: Bindings,
+    progress: Arc<dyn Progress>,
+    cancel: Cancel,
+}
+
+/// Puts a [`LoopEngine`] together.
+pub struct LoopEngineBuilder {
+    spec: LoopSpec,
+    maker: Option<Arc<dyn Agent>>,
+    checker: Option<Arc<dyn Agent>>,
+    gate: Option<Arc<dyn HumanGate>>,
+    outlet: Outlet,
+    progress: Arc<dyn Progress>,
+    cancel: Cancel,
+}
+
+/// Why a loop engine could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BuildError {
+    /// The spec is not valid.
+    #[error("{0}")]
+    Spec(Problems),
+    /// A role has no agent.
+    #[error("the loop has no {0}; bind one with the builder")]
+    NoAgent(&'static str),
+    /// The state directory could not be opened, or the loop asks for what this build cannot do.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+impl LoopEngine {
+    /// Starts from a spec.
+    #[must_use]
+    pub fn builder(spec: LoopSpec) -> LoopEngineBuilder {
+        LoopEngineBuilder {
+            spec,
+            maker: None,
+            checker: None,
+            gate: None,
+            outlet: Outlet::ApprovalOnly,
+            progress: Arc::new(()),
+            cancel: Cancel::new(),
+        }
+    }
+
+    /// The loop.
+    #[must_use]
+    pub fn spec(&self) -> &LoopSpec {
+        &self.spec
+    }
+
+    /// The opened state directory.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Stops the running round, if there is one.
+    pub fn stop(&self) {
+        self.cancel.cancel();
+    }
+
+    /// One round now. What a dead engine left of this loop is taken to its end first.
+    ///
+    /// # Errors
+    /// Only when the record itself cannot be kept; everything else is an outcome.
+    pub async fn run_once(&self) -> Result<RoundReport, EngineError> {
+        let repo = self.engine.git().discover(&self.repo).await?;
+        for row in self.engine.abandoned().await? {
+            if row.loop_name == self.spec.name && row.repo == repo.id {
+                self.engine.resume(&row.id, &self.bind, self.progress.as_ref(), &self.cancel).await?;
+            }
+        }
+        let request = RunRequest::manual(self.spec.clone(), &self.repo, "library");
+        self.engine.run(request, &self.bind, self.progress.as_ref(), &self.cancel).await
+    }
+
+    /// Lets a waiting round's candidate out.
+    ///
+    /// # Errors
+    /// When nothing waits under that id or the candidate is another one.
+    pub async fn approve(&self, round: &str, candidate: &str, actor: &str) -> Result<RoundReport, EngineError> {
+        self.engine.approve(round, candidate, actor, &self.bind, self.progress.as_ref()).await
+    }
+
+    /// Ends a waiting round with a no.
+    ///
+    /// # Errors
+    /// When nothing waits under that id.
+    pub async fn deny(&self, round: &str, actor: &str, why: &str) -> Result<RoundReport, EngineError> {
+        self.engine.deny(round, actor, why, &self.bind, self.progress.as_ref()).await
+    }
+}
+
+impl LoopEngineBuilder {
+    /// Binds the maker.
+    #[must_use]
+    pub fn maker(mut self, agent: impl Agent + 'static) -> Self {
+        self.maker = Some(Arc::new(agent));
+        self
+    }
+
+    /// Binds the checker.
+    #[must_use]
+    pub fn checker(mut self, agent: impl Agent + 'static) -> Self {
+        self.checker = Some(Arc::new(agent));
+        self
+    }
+
+    /// Binds the human gate that is asked at L3.
+    #[must_use]
+    pub fn with_gate(mut self, gate: impl HumanGate + 'static) -> Self {
+        self.gate = Some(Arc::new(gate));
+        self
+    }
+
+    /// Binds what performs approved actions.
+    #[must_use]
+    pub fn with_action_executor(mut self, executor: impl ActionExecutor + 'static) -> Self {
+        self.outlet = ExecutorOutlet::outlet(Arc::new(executor), self.spec.clone());
+        self
+    }
+
+    /// Sends approved actions to the local forge of the state directory.
+    #[must_use]
+    pub fn with_local_forge(mut self) -> Self {
+        self.outlet = Outlet::LocalForge;
+        self
+    }
+
+    /// Watches rounds.
+    #[must_use]
+    pub fn with_progress(mut self, progress: impl Progress + 'static) -> Self {
+        self.progress = Arc::new(progress);
+        self
+    }
+
+    /// Opens the state directory and checks the spec.
+    ///
+    /// # Errors
+    /// When the spec is not valid, a role has no agent, or the state directory cannot be opened.
+    pub async fn build(self, settings: Settings, repo: impl Into<PathBuf>) -> Result<LoopEngine, BuildError> {
+        let engine = Engine::open(settings).await?;
+        self.build_on(engine, repo)
+    }
+
+    /// The same on a state directory that is open already, so that several loops share one.
+    ///
+    /// # Errors
+    /// When the spec is not valid or a role has no agent.
+    pub fn build_on(self, engine: Engine, repo: impl Into<PathBuf>) -> Result<LoopEngine, BuildError> {
+        let level = self.spec.level;
+        let spec = self.spec.check().map_err(BuildError::Spec)?;
+        let checker = match (spec.check, self.checker) {
+            (CheckMode::Required, None) => return Err(BuildError::NoAgent("checker")),
+            (_, checker) => checker,
+        };
+        let bind = Bindings {
+            maker: self.maker.ok_or(BuildError::NoAgent("maker"))?,
+            checker,
+            gate: self.gate.unwrap_or_else(|| default_gate_for(level).into()),
+            outlet: self.outlet,
+        };
+        Ok(LoopEngine { engine, spec, repo: repo.into(), bind, progress: self.progress, cancel: self.cancel })
+    }
+}
+
+impl Engine {
+    /// Runs one round to its rest: an end, or waiting for a person.
+    ///
+    /// # Errors
+    /// When the loop cannot run here, or the record cannot be kept.
+    pub async fn run(
+        &self,
+        request: RunRequest,
+        bind: &Bindings,
+        progress: &dyn Progress,
+        cancel: &Cancel,
+    ) -> Result<RoundReport, EngineError> {
+        let why = request.spec.not_runnable();
+        if !why.is_empty() {
+            return Err(EngineError::NotRunnable { name: request.spec.name.clone(), why });
+        }
+        let (mut run, actions) = Run::start(self, bind, request, progress, cancel).await?;
+        run.drive(actions).await?;
+        run.tidy().await;
+        let outbox = self.store.outbox(&run.round().facts().started.round).await?;
+        Ok(report::of(run.round(), &outbox))
+    }
+}

@@ -1,0 +1,18 @@
+//! The report of a round: joins what the round knows with what the outbox says. The words are core's.
+
+use crate::store::OutboxRow;
+use loopwright_core::report::{OutboxLine, RoundReport};
+use loopwright_core::round::Round;
+
+/// A round's report.
+#[must_use]
+pub fn of(round: &Round, outbox: &[OutboxRow]) -> RoundReport {
+    let lines = outbox.iter().map(|row| OutboxLine {
+        id: row.id.clone(),
+        kind: row.kind.clone(),
+        state: row.state.clone(),
+        target: row.target.clone(),
+        receipt: row.receipt.clone(),
+    });
+    RoundReport::of(round, lines.collect())
+}

@@ -1,0 +1,142 @@
+//! Briefs: fills what roles are told from what the round knows. The words are core's; the maker's own words never reach a
+//! checker.
+
+use super::{Run, Trouble, isolate};
+use loopwright_core::prompt::{self, CheckerBrief, FileDiff, GateEvidence, MakerBrief, Named, WorkItem};
+use loopwright_core::round::{Attempt, Feedback, Stage};
+use loopwright_core::verdict::{self, TreeChange};
+
+/// Bytes of diff a checker is shown.
+const DIFF_MAX: usize = 256 << 10;
+/// Bytes of one context file.
+const CONTEXT_MAX: usize = 64 << 10;
+
+impl Run<'_> {
+    pub(super) async fn maker_brief(&self, attempt: u32, feedback: Option<&Feedback>) -> Result<String, Trouble> {
+        let spec = self.spec();
+        let brief = MakerBrief {
+            intent: spec.intent.clone(),
+            level: spec.level,
+            outputs: spec.output.iter().map(|output| output.kind).collect(),
+            protect: spec.protect.clone(),
+            instructions: spec.prompts.maker.clone().unwrap_or_default(),
+            skills: self.skills(),
+            context: self.context().await?,
+            mark: self.mark(),
+            state: self.round.facts().history.join("\n"),
+            item: self.work_item(),
+            attempt,
+            attempts: spec.attempts,
+            feedback: feedback.map(told).unwrap_or_default(),
+        };
+        Ok(brief.render())
+    }
+
+    pub(super) async fn checker_brief(&self, sealed: &Attempt, nonce: &str) -> Result<String, Trouble> {
+        let spec = self.spec();
+        let change = if sealed.has_change() { TreeChange::Some } else { TreeChange::None };
+        let (diff, mut remarks) = self.diff(sealed).await?;
+        remarks.extend(sealed.findings.notes.iter().cloned());
+        remarks.extend(sealed.findings.sensitive.iter().map(|path| format!("sensitive path: {path}")));
+        remarks.extend(sealed.inputs_edited.iter().map(|path| format!("gate input edited: {path}")));
+        let brief = CheckerBrief {
+            intent: spec.intent.clone(),
+            asked: spec.prompts.maker.clone().unwrap_or_default(),
+            instructions: spec.prompts.checker.clone(),
+            dimensions: verdict::dimensions(&spec.rubric, change),
+            threshold: spec.rubric.threshold,
+            floor: spec.rubric.floor,
+            mark: self.mark(),
+            item: self.work_item(),
+            diff,
+            gates: sealed.gates.iter().map(evidence).collect(),
+            staged: sealed.items.iter().map(|item| Named { name: item.name.clone(), text: item.body.clone() }).collect(),
+            remarks,
+            nonce: nonce.to_owned(),
+            tree: sealed.tree.clone().unwrap_or_default(),
+            candidate: sealed.candidate.clone().unwrap_or_default(),
+        };
+        Ok(brief.render())
+    }
+
+    /// A delimiter that others cannot have known when they wrote.
+    fn mark(&self) -> String {
+        let secret = format!("{}:{}", self.id(), self.round.facts().started.spec_hash);
+        loopwright_core::hash::of_bytes(secret.as_bytes()).chars().take(16).collect()
+    }
+
+    fn work_item(&self) -> Option<WorkItem> {
+        let item = self.round.facts().item.as_ref()?;
+        let text = [item.title.as_deref(), item.data.as_deref()];
+        Some(WorkItem { key: item.key.clone(), text: text.into_iter().flatten().collect::<Vec<_>>().join("\n") })
+    }
+
+    /// Skills are read from the trusted checkout; one that is not there was an error before the round began.
+    fn skills(&self) -> Vec<Named> {
+        let folder = self.repo.work_tree.join(".loopwright").join("skills");
+        let read = |name: &String| {
+            let text = std::fs::read_to_string(folder.join(name)).ok()?;
+            Some(Named { name: name.clone(), text })
+        };
+        self.spec().skills.iter().filter_map(read).collect()
+    }
+
+    /// Context files come from the pinned base, not from anybody's working copy.
+    async fn context(&self) -> Result<Vec<Named>, Trouble> {
+        let mut files = Vec::new();
+        let base = isolate::parse(self.round.facts().base.as_deref().unwrap_or_default())?;
+        for name in &self.spec().context {
+            let blob = self.spaces.engine().read_blob(&base, name, CONTEXT_MAX).await;
+            let blob = blob.map_err(|error| Trouble::broke(Stage::Make, "context", &error))?;
+            let text = blob.map_or_else(|| "(not in base)".to_owned(), |bytes| String::from_utf8_lossy(&bytes).into_owned());
+            files.push(Named { name: name.clone(), text });
+        }
+        Ok(files)
+    }
+
+    /// The diff from raw trees. One that does not fit is cut, and the checker is told that it did not see all.
+    async fn diff(&self, sealed: &Attempt) -> Result<(Vec<FileDiff>, Vec<String>), Trouble> {
+        let base = isolate::parse(self.round.facts().base.as_deref().unwrap_or_default())?;
+        let commit = isolate::parse(sealed.commit.as_deref().unwrap_or_default())?;
+        let diff = self.spaces.engine().unified_diff(&base, &commit, DIFF_MAX).await;
+        let diff = diff.map_err(|error| Trouble::broke(Stage::Check, "diff", &error))?;
+        let cut = "the diff was too long and is cut here: you have not seen all of it, so read the files or do not pass it";
+        let remarks = if diff.whole { Vec::new() } else { vec![cut.to_owned()] };
+        Ok((split(&diff.text), remarks))
+    }
+}
+
+fn told(feedback: &Feedback) -> Vec<prompt::Feedback> {
+    let gates = feedback.gates.iter().map(|(name, why, output)| prompt::Feedback::Gate {
+        name: name.clone(),
+        why: why.clone(),
+        output: output.clone(),
+    });
+    let scores = (!feedback.scores.is_empty()).then(|| prompt::Feedback::Checker { reasons: feedback.scores.clone() });
+    let mut all: Vec<_> = gates.chain(scores).collect();
+    if all.is_empty() {
+        all.push(prompt::Feedback::Rule { why: feedback.reason.text.clone() });
+    }
+    all
+}
+
+fn evidence(gate: &loopwright_core::gate::GateResult) -> GateEvidence {
+    let facts = gate.evidence.join("; ");
+    GateEvidence { name: gate.name.clone(), result: format!("{} {facts}", gate.status), output: gate.excerpt.clone() }
+}
+
+/// Splits a unified diff at its file headers.
+fn split(diff: &str) -> Vec<FileDiff> {
+    let mut files: Vec<FileDiff> = Vec::new();
+    for line in diff.lines() {
+        if let Some(names) = line.strip_prefix("diff --git ") {
+            let path = names.rsplit_once(" b/").map_or(names, |(_, path)| path).to_owned();
+            files.push(FileDiff { path, text: String::new() });
+        }
+        if let Some(file) = files.last_mut() {
+            file.text.push_str(line);
+            file.text.push('\n');
+        }
+    }
+    files
+}

@@ -1,0 +1,199 @@
+//! Check: a fresh process on a read-only snapshot, without the maker's words. Its verdict comes through a sink that did not
+//! exist while the maker lived, and only from there.
+
+use super::make::{end_of, spend_of};
+use super::{Run, Trouble, isolate, workspace_trouble};
+use crate::agents::{Invocation, VerdictSink};
+use crate::git::Oid;
+use crate::proc::Cookie;
+use crate::workspace::SnapshotKind;
+use crate::{places, random, staging};
+use loopwright_core::gate::GateStatus;
+use loopwright_core::outbox::StagedItem;
+use loopwright_core::round::{AgentStarted, Attempt, Checked, Event, Stage};
+use loopwright_core::spec::Role;
+use loopwright_core::verdict::{self, Evidence, Expected, Judgement, Resolve, TreeChange, VerdictFile};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// Bytes of one cited file.
+const BLOB_MAX: usize = 8 << 20;
+
+impl Run<'_> {
+    pub(super) async fn check(&mut self) -> Result<Event, Trouble> {
+        let attempt = self.round.facts().attempt_number();
+        let name = self.bind.checker.as_ref().map_or("none", |agent| agent.name()).to_owned();
+        self.stage(Stage::Check, format!("fresh checker with {name}"));
+        let desk = self.desk().await?;
+        let invocation = self.checker_invocation(attempt, &desk).await?;
+        let reserved = self.reservation();
+        let started = AgentStarted {
+            attempt,
+            agent: name,
+            cookie: invocation.cookie.as_str().to_owned(),
+            reserved,
+            nonce: Some(desk.nonce.clone()),
+        };
+        self.apply(Event::CheckerStarted(started), vec![self.reserve(reserved)]).await?;
+        let tries = self.round.facts().attempt().map_or(1, |attempt| attempt.checker_tries);
+        let (outcome, transcript, wall_ms) =
+            self.invoke(Role::Checker, &invocation, &format!("checker-{attempt}-{tries}")).await;
+        let judgement = self.judge(&desk).await?;
+        Ok(Event::Checked(Box::new(Checked {
+            attempt,
+            end: end_of(&outcome)?,
+            judgement,
+            spend: spend_of(&outcome, reserved, wall_ms),
+            transcript,
+        })))
+    }
+
+    /// The checker's own folder: snapshot, sink, home. Made after the maker is dead, under a name nobody can guess.
+    async fn desk(&self) -> Result<Desk, Trouble> {
+        let workspace = self.workspace(Stage::Check)?;
+        let attempt = self.sealed_attempt()?;
+        let nonce = random::nonce().map_err(Trouble::Fatal)?;
+        let folder = workspace.root.join(format!("check-{}", random::nonce().map_err(Trouble::Fatal)?));
+        let desk = Desk { nonce, home: folder.join("home"), tmp: folder.join("tmp"), sink: folder.join("sink"), outbox: folder.join("outbox"), items: folder.join("items"), view: PathBuf::new() };
+        for path in [&desk.home, &desk.tmp, &desk.sink, &desk.outbox, &desk.items] {
+            places::make_dir(path).map_err(|error| Trouble::broke(Stage::Check, "desk", &error))?;
+        }
+        self.lay_out_items(&desk, &attempt.items)?;
+        let commit = isolate::parse(attempt.commit.as_deref().unwrap_or_default())?;
+        let view = self.spaces.snapshot(workspace, "check", &commit, SnapshotKind::ReadOnly).await;
+        Ok(Desk { view: view.map_err(workspace_trouble(Stage::Check))?, ..desk })
+    }
+
+    fn lay_out_items(&self, desk: &Desk, items: &[StagedItem]) -> Result<(), Trouble> {
+        for item in items {
+            let written = self.engine.places.write(&desk.items.join(&item.name), item.body.as_bytes());
+            written.map_err(|error| Trouble::broke(Stage::Check, "desk", &error))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn sealed_attempt(&self) -> Result<&Attempt, Trouble> {
+        let sealed = self.round.facts().attempt().filter(|attempt| attempt.candidate.is_some());
+        sealed.ok_or_else(|| {
+            Trouble::Broke(loopwright_core::round::Broke {
+                stage: Stage::Check,
+                code: "unsealed".to_owned(),
+                text: "there is no sealed candidate".to_owned(),
+            })
+        })
+    }
+
+    async fn checker_invocation(&self, attempt: u32, desk: &Desk) -> Result<Invocation, Trouble> {
+        let workspace = self.workspace(Stage::Check)?;
+        let sealed = self.sealed_attempt()?;
+        let prompt = self.checker_brief(sealed, &desk.nonce).await?;
+        let model = self.agent_spec(Role::Checker).and_then(|agent| agent.model.clone());
+        Ok(Invocation {
+            role: Role::Checker,
+            loop_name: self.spec().name.clone(),
+            round: self.id().to_owned(),
+            attempt,
+            prompt,
+            workspace: desk.view.clone(),
+            outbox: desk.outbox.clone(),
+            state_file: self.write_state_file(workspace)?,
+            items: Some(desk.items.clone()),
+            home: desk.home.clone(),
+            tmp: desk.tmp.clone(),
+            verdict: Some(VerdictSink {
+                path: desk.verdict(),
+                nonce: desk.nonce.clone(),
+                tree: sealed.tree.clone().unwrap_or_default(),
+                candidate: sealed.candidate.clone().unwrap_or_default(),
+            }),
+            model,
+            tools: self.agent_spec(Role::Checker).map(|agent| agent.tools.clone()).unwrap_or_default(),
+            limits: self.agent_limits(),
+            cookie: Cookie::new(&format!("lw-{}", self.id())),
+            extra_path: self.engine.settings.extra_path.clone(),
+        })
+    }
+
+    /// Reads the sink and judges what is in it. Whatever is missing or strange there is never a pass.
+    async fn judge(&self, desk: &Desk) -> Result<Judgement, Trouble> {
+        let sealed = self.sealed_attempt()?;
+        let bytes = staging::read_sink(&desk.verdict(), verdict::BYTES_MAX as u64);
+        let change = if sealed.has_change() { TreeChange::Some } else { TreeChange::None };
+        let passed = sealed.gates.iter().filter(|gate| gate.status == GateStatus::Passed);
+        let expected = Expected {
+            nonce: desk.nonce.clone(),
+            tree: sealed.tree.clone().unwrap_or_default(),
+            candidate: sealed.candidate.clone().unwrap_or_default(),
+            dimensions: verdict::dimensions(&self.spec().rubric, change).into_iter().map(|(name, _)| name).collect(),
+            threshold: self.spec().rubric.threshold,
+            floor: self.spec().rubric.floor,
+            gates: passed.map(|gate| gate.name.clone()).collect(),
+        };
+        let cited = self.cited(bytes.as_deref(), sealed).await?;
+        Ok(verdict::judge(bytes.as_deref(), &expected, &cited))
+    }
+
+    /// Reads every file the verdict cites from the sealed tree, by object id.
+    async fn cited(&self, bytes: Option<&[u8]>, sealed: &Attempt) -> Result<Cited, Trouble> {
+        let tree: Oid = isolate::parse(sealed.tree.as_deref().unwrap_or_default())?;
+        let mut files = HashMap::new();
+        for path in cited_paths(bytes) {
+            let blob = self.spaces.engine().read_blob(&tree, &path, BLOB_MAX).await;
+            let blob = blob.map_err(|error| Trouble::broke(Stage::Check, "citation", &error))?;
+            if let Some(text) = blob.and_then(|bytes| String::from_utf8(bytes).ok()) {
+                files.insert(path, text);
+            }
+        }
+        let items = sealed.items.iter().map(|item| (item.name.clone(), item.body.clone())).collect();
+        Ok(Cited { files, items })
+    }
+}
+
+/// The files a readable verdict cites; an unreadable one cites none.
+fn cited_paths(bytes: Option<&[u8]>) -> Vec<String> {
+    let Some(Ok(file)) = bytes.map(VerdictFile::parse) else { return Vec::new() };
+    let evidence = file.scores.into_iter().flat_map(|score| score.evidence);
+    let paths = evidence.filter_map(|evidence| match evidence {
+        Evidence::Line { path, .. } => Some(path),
+        Evidence::Gate { .. } | Evidence::Item { .. } => None,
+    });
+    paths.collect()
+}
+
+/// Where one checker sits.
+struct Desk {
+    nonce: String,
+    home: PathBuf,
+    tmp: PathBuf,
+    sink: PathBuf,
+    outbox: PathBuf,
+    items: PathBuf,
+    view: PathBuf,
+}
+
+impl Desk {
+    fn verdict(&self) -> PathBuf {
+        Path::new(&self.sink).join("verdict.json")
+    }
+}
+
+/// What the verdict cites, as it was sealed.
+struct Cited {
+    files: HashMap<String, String>,
+    items: HashMap<String, String>,
+}
+
+fn line_of(text: Option<&String>, line: u32) -> Option<String> {
+    let index = usize::try_from(line.checked_sub(1)?).ok()?;
+    text?.lines().nth(index).map(str::to_owned)
+}
+
+impl Resolve for Cited {
+    fn line(&self, path: &str, line: u32) -> Option<String> {
+        line_of(self.files.get(path), line)
+    }
+
+    fn item_line(&self, item: &str, line: u32) -> Option<String> {
+        line_of(self.items.get(item), line)
+    }
+}

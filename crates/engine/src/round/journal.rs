@@ -1,0 +1,265 @@
+//! From a step to rows: what one event changes in the store's tables. All of it is a fold of the journal; the rows only
+//! spare readers the folding.
+
+use crate::clock;
+use crate::store::{Change, InboxRow, ItemRow, OutboxRow, RoundRow, SpendChange, StatsChange};
+use loopwright_core::budget::Reservation;
+use loopwright_core::outbox::{self, StagedItem};
+use loopwright_core::outcome::RoundOutcome;
+use loopwright_core::round::{Delivered, DeliveryResult, Event, Phase, Round};
+use loopwright_core::spec::ActionKind;
+
+/// When a step happened and how long an answer may take.
+pub(super) struct When {
+    pub(super) now_ms: i64,
+    pub(super) started_ms: i64,
+    pub(super) expires_ms: i64,
+    /// How often the round's item failed before.
+    pub(super) item_failures: i64,
+}
+
+/// Three failures send an item to the inbox.
+const ITEM_FAILURES_MAX: i64 = 3;
+
+/// The rows that change with a step.
+pub(super) fn changes(before: Option<&Round>, after: &Round, event: &Event, when: &When) -> Vec<Change> {
+    let mut changes = vec![Change::Round(round_row(after, when))];
+    spend_changes(before, after, when, &mut changes);
+    if entered(before, after, |phase| matches!(phase, Phase::Waiting(_))) {
+        outbox_rows(after, "waiting", when, &mut changes);
+        changes.push(Change::Inbox(question(after, when)));
+        item_row(after, RoundOutcome::Escalated, when, &mut changes);
+    }
+    if before.is_some_and(|round| matches!(round.phase(), Phase::Waiting(_))) && !is_waiting(after) {
+        changes.push(Change::InboxClosed { id: question_id(after) });
+    }
+    if entered(before, after, |phase| matches!(phase, Phase::Sending(_))) {
+        outbox_rows(after, "staged", when, &mut changes);
+    }
+    if let Event::Delivered(delivered) = event {
+        delivered_rows(after, delivered, when, &mut changes);
+    }
+    if entered(before, after, |phase| matches!(phase, Phase::Recording(_))) {
+        dropped_rows(before, after, when, &mut changes);
+    }
+    if let Phase::Ended(outcome) = after.phase() {
+        changes.push(Change::Stats(stats(after, *outcome, when)));
+        item_row(after, *outcome, when, &mut changes);
+    }
+    changes
+}
+
+fn is_waiting(round: &Round) -> bool {
+    matches!(round.phase(), Phase::Waiting(_))
+}
+
+fn entered(before: Option<&Round>, after: &Round, is: impl Fn(&Phase) -> bool) -> bool {
+    is(after.phase()) && !before.is_some_and(|round| is(round.phase()))
+}
+
+fn round_row(round: &Round, when: &When) -> RoundRow {
+    let facts = round.facts();
+    let ended = matches!(round.phase(), Phase::Ended(_));
+    let attempt = facts.attempt();
+    RoundRow {
+        id: facts.started.round.clone(),
+        loop_name: facts.started.spec.name.clone(),
+        repo: facts.started.repo.clone(),
+        repo_path: facts.started.repo_path.clone(),
+        occurrence: facts.started.occurrence.clone(),
+        trigger: facts.started.trigger.clone(),
+        item: facts.item.as_ref().map(|item| item.key.clone()),
+        level: facts.started.spec.level.short().to_owned(),
+        phase: round.phase().word().to_owned(),
+        outcome: round.outcome().map(|outcome| outcome.word().to_owned()),
+        started_ms: when.started_ms,
+        ended_ms: ended.then_some(when.now_ms),
+        attempts: i64::from(facts.attempt_number()),
+        base: facts.base.clone(),
+        tree: attempt.and_then(|attempt| attempt.tree.clone()),
+        candidate: attempt.and_then(|attempt| attempt.candidate.clone()),
+        spec_hash: facts.started.spec_hash.clone(),
+        summary: summary(round),
+        report: facts.report.clone(),
+        spend_tokens: clamp(facts.spend.tokens.total()),
+        spend_micros: clamp(facts.spend.usd.micros()),
+        cookie: facts.cookie.clone(),
+    }
+}
+
+/// One line for lists: the last reason, shortened.
+fn summary(round: &Round) -> String {
+    let text = round.facts().reasons.last().map_or(String::new(), |reason| reason.text.clone());
+    text.chars().take(200).collect()
+}
+
+fn clamp(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Reservations are taken back and what was used is settled in the same transaction as the agent's end.
+fn spend_changes(before: Option<&Round>, after: &Round, when: &When, changes: &mut Vec<Change>) {
+    let Some(before) = before else { return };
+    let (old, new) = (before.facts(), after.facts());
+    let freed = match (old.reserved, new.reserved) {
+        (Some(reserved), None) => reserved,
+        _ => Reservation::default(),
+    };
+    let tokens = clamp(new.spend.tokens.total().saturating_sub(old.spend.tokens.total()));
+    let micros = clamp(new.spend.usd.micros().saturating_sub(old.spend.usd.micros()));
+    if freed == Reservation::default() && tokens == 0 && micros == 0 {
+        return;
+    }
+    changes.push(Change::Spend(SpendChange {
+        // The day on which the round started bears its spend, so that what was reserved there is freed there.
+        day: clock::day(when.started_ms),
+        repo: new.started.repo.clone(),
+        loop_name: new.started.spec.name.clone(),
+        reserved_micros: -clamp(freed.usd.micros()),
+        settled_micros: micros,
+        reserved_tokens: -clamp(freed.tokens),
+        settled_tokens: tokens,
+    }));
+}
+
+/// The items that leave, in one state.
+fn outbox_rows(round: &Round, state: &str, when: &When, changes: &mut Vec<Change>) {
+    let outward = items(round).filter(|item| item.kind != ActionKind::Report);
+    changes.extend(outward.map(|item| Change::Outbox(outbox_row(round, item, state, when))));
+}
+
+fn items(round: &Round) -> impl Iterator<Item = &StagedItem> {
+    round.facts().attempt().map(|attempt| attempt.items.as_slice()).unwrap_or_default().iter()
+}
+
+pub(super) fn outbox_row(round: &Round, item: &StagedItem, state: &str, when: &When) -> OutboxRow {
+    let started = &round.facts().started;
+    let candidate = round.facts().attempt().and_then(|attempt| attempt.candidate.clone()).unwrap_or_default();
+    let name = &started.spec.name;
+    OutboxRow {
+        id: outbox::item_id(name, &started.round, item.position, &candidate),
+        round: started.round.clone(),
+        loop_name: name.clone(),
+        repo: started.repo.clone(),
+        position: i64::from(item.position),
+        kind: item.kind.word().to_owned(),
+        target: item.target.clone(),
+        state: state.to_owned(),
+        marker: outbox::marker(name, &started.round, item.position, &candidate),
+        candidate,
+        body: serde_json::to_string(item).unwrap_or_default(),
+        claim: None,
+        fence: 0,
+        tries: 0,
+        receipt: None,
+        updated_ms: when.now_ms,
+    }
+}
+
+fn delivered_rows(round: &Round, delivered: &Delivered, when: &When, changes: &mut Vec<Change>) {
+    let Some(item) = items(round).find(|item| item.position == delivered.position) else { return };
+    let (state, receipt) = match &delivered.result {
+        DeliveryResult::Sent { place } => ("sent", place.clone()),
+        DeliveryResult::InDoubt { text } => ("in-doubt", text.clone()),
+        DeliveryResult::Refused { text } => ("refused", text.clone()),
+        DeliveryResult::Quarantined { text } => ("quarantined", text.clone()),
+    };
+    let row = outbox_row(round, item, state, when);
+    if state == "in-doubt" {
+        changes.push(Change::Inbox(doubt(round, &row, when)));
+    }
+    changes.push(Change::Outbox(OutboxRow { receipt: Some(receipt), tries: 1, ..row }));
+}
+
+/// A round that ends without sending leaves its waiting items refused, never floating.
+fn dropped_rows(before: Option<&Round>, after: &Round, when: &When, changes: &mut Vec<Change>) {
+    if before.is_some_and(is_waiting) {
+        outbox_rows(after, "refused", when, changes);
+    }
+}
+
+/// The inbox id of a round's approval.
+pub(crate) fn question_id(round: &Round) -> String {
+    format!("a-{}", round.facts().started.round)
+}
+
+fn question(round: &Round, when: &When) -> InboxRow {
+    let facts = round.facts();
+    let attempt = facts.attempt();
+    let sensitive = attempt.is_some_and(|attempt| !attempt.findings.sensitive.is_empty());
+    InboxRow {
+        id: question_id(round),
+        round: facts.started.round.clone(),
+        loop_name: facts.started.spec.name.clone(),
+        repo: facts.started.repo.clone(),
+        kind: "approval".to_owned(),
+        risk: if sensitive { "high" } else { "medium" }.to_owned(),
+        candidate: attempt.and_then(|attempt| attempt.candidate.clone()),
+        summary: question_line(round),
+        created_ms: when.now_ms,
+        expires_ms: Some(when.expires_ms),
+        closed_ms: None,
+    }
+}
+
+fn question_line(round: &Round) -> String {
+    let kinds: Vec<_> = items(round).map(|item| item.kind.word()).filter(|kind| *kind != "report").collect();
+    let files = round.facts().attempt().map_or(0, |attempt| attempt.changes.len());
+    let what = if kinds.is_empty() { "report".to_owned() } else { kinds.join(", ") };
+    format!("{what}; {files} files changed; {}", summary(round))
+}
+
+fn doubt(round: &Round, row: &OutboxRow, when: &When) -> InboxRow {
+    InboxRow {
+        id: format!("d-{}", row.id),
+        kind: "in-doubt".to_owned(),
+        risk: "high".to_owned(),
+        summary: format!("{} may or may not have been delivered", row.kind),
+        expires_ms: None,
+        ..question(round, when)
+    }
+}
+
+fn stats(round: &Round, outcome: RoundOutcome, when: &When) -> StatsChange {
+    let done = i64::from(outcome.is_success() && round.facts().item.is_some());
+    StatsChange {
+        repo: round.facts().started.repo.clone(),
+        loop_name: round.facts().started.spec.name.clone(),
+        runs: 1,
+        successes: i64::from(outcome.is_success()),
+        failures: i64::from(!outcome.is_success()),
+        items: done,
+        duration_ms: (when.now_ms - when.started_ms).max(0),
+        last_run_ms: Some(when.started_ms),
+        last_outcome: Some(outcome.word().to_owned()),
+        last_round: Some(round.facts().started.round.clone()),
+    }
+}
+
+/// An item is processed on shipped, reported and escalated; any other end counts as a failure, three of them ask a person.
+fn item_row(round: &Round, outcome: RoundOutcome, when: &When, changes: &mut Vec<Change>) {
+    let facts = round.facts();
+    let Some(item) = &facts.item else { return };
+    let good = matches!(outcome, RoundOutcome::Shipped | RoundOutcome::Reported | RoundOutcome::Escalated);
+    let failures = if good { 0 } else { when.item_failures + 1 };
+    let given_up = failures >= ITEM_FAILURES_MAX;
+    changes.push(Change::Item(ItemRow {
+        repo: facts.started.repo.clone(),
+        loop_name: facts.started.spec.name.clone(),
+        key: item.key.clone(),
+        state: if good { "processed" } else if given_up { "waiting" } else { "failed" }.to_owned(),
+        failures,
+        round: facts.started.round.clone(),
+        updated_ms: when.now_ms,
+    }));
+    if given_up {
+        changes.push(Change::Inbox(InboxRow {
+            id: format!("i-{}", facts.started.round),
+            kind: "item-failed".to_owned(),
+            risk: "medium".to_owned(),
+            summary: format!("item `{}` failed {failures} times", item.key),
+            expires_ms: None,
+            ..question(round, when)
+        }));
+    }
+}

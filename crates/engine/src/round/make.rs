@@ -1,0 +1,200 @@
+//! Make: starts the maker, waits until its whole tree is dead, and reads what it staged. Its words are kept as a claim.
+
+use super::transcript::Transcript;
+use super::{Run, Trouble};
+use crate::agents::{AgentError, AgentLimits, AgentOutcome, Invocation};
+use crate::proc::{Cookie, How};
+use crate::staging;
+use crate::store::{Ceiling, Change, Reserve, SpendScope};
+use crate::{clock, prices};
+use loopwright_core::budget::{self, BudgetLimit, Reservation, Spend};
+use loopwright_core::round::{AgentEnd, AgentStarted, Event, Feedback, Made, Stage, Staged};
+use loopwright_core::spec::{CheckMode, Role};
+use loopwright_core::outbox;
+use std::path::PathBuf;
+use tokio::time::Instant;
+
+/// Bytes an agent may print before its tree is ended.
+const OUTPUT_MAX: u64 = 512 << 20;
+/// Characters of the maker's last words that are recorded.
+const TEXT_MAX: usize = 64 << 10;
+
+impl Run<'_> {
+    pub(super) async fn make(&mut self, feedback: Option<&Feedback>) -> Result<Event, Trouble> {
+        let attempt = self.round.facts().attempt_number() + 1;
+        self.stage(Stage::Make, format!("attempt {attempt} with {}", self.bind.maker.name()));
+        let workspace = self.workspace(Stage::Make)?.clone();
+        staging::clear(&workspace.outbox).map_err(|error| Trouble::broke(Stage::Make, "outbox", &error))?;
+        let invocation = self.maker_invocation(attempt, feedback).await?;
+        let reserved = self.reservation();
+        let started = AgentStarted {
+            attempt,
+            agent: self.bind.maker.name().to_owned(),
+            cookie: invocation.cookie.as_str().to_owned(),
+            reserved,
+            nonce: None,
+        };
+        self.apply(Event::MakerStarted(started), vec![self.reserve(reserved)]).await?;
+        let (outcome, transcript, wall_ms) = self.invoke(Role::Maker, &invocation, &format!("maker-{attempt}")).await;
+        let left = self.left_by(outcome, transcript, wall_ms, reserved, attempt)?;
+        Ok(Event::Made(Box::new(left)))
+    }
+
+    async fn maker_invocation(&self, attempt: u32, feedback: Option<&Feedback>) -> Result<Invocation, Trouble> {
+        let workspace = self.workspace(Stage::Make)?;
+        let state_file = self.write_state_file(workspace)?;
+        Ok(Invocation {
+            role: Role::Maker,
+            loop_name: self.spec().name.clone(),
+            round: self.id().to_owned(),
+            attempt,
+            prompt: self.maker_brief(attempt, feedback).await?,
+            workspace: workspace.dir.clone(),
+            outbox: workspace.outbox.clone(),
+            state_file,
+            items: None,
+            home: workspace.home.clone(),
+            tmp: workspace.tmp.clone(),
+            verdict: None,
+            model: self.agent_spec(Role::Maker).and_then(|agent| agent.model.clone()),
+            tools: self.agent_spec(Role::Maker).map(|agent| agent.tools.clone()).unwrap_or_default(),
+            limits: self.agent_limits(),
+            cookie: Cookie::new(&format!("lw-{}", self.id())),
+            extra_path: self.engine.settings.extra_path.clone(),
+        })
+    }
+
+    pub(super) fn agent_spec(&self, role: Role) -> Option<&loopwright_core::spec::AgentSpec> {
+        self.spec().agents.get(&role)
+    }
+
+    /// What the loop remembers, for a role to read; written anew for each start.
+    pub(super) fn write_state_file(&self, workspace: &crate::workspace::Workspace) -> Result<PathBuf, Trouble> {
+        let facts = self.round.facts();
+        let state = serde_json::json!({
+            "schema": 1, "loop": facts.started.spec.name, "round": facts.started.round,
+            "item": facts.item, "history": facts.history,
+        });
+        let path = workspace.root.join("state.json");
+        let written = self.engine.places.write(&path, state.to_string().as_bytes());
+        written.map_err(|error| Trouble::broke(Stage::Make, "state-file", &error))?;
+        Ok(path)
+    }
+
+    /// One start's share of the round.
+    pub(super) fn reservation(&self) -> Reservation {
+        let spec = self.spec();
+        let roles = if spec.check == CheckMode::None { 1 } else { 2 };
+        budget::reservation(&spec.budget.round, spec.attempts, roles)
+    }
+
+    /// The reservation as a row: refused, with the whole batch, when the day has no room for it.
+    pub(super) fn reserve(&self, reserved: Reservation) -> Change {
+        let started = &self.round.facts().started;
+        let day = &started.spec.budget.day;
+        let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        Change::Reserve(Reserve {
+            repo: started.repo.clone(),
+            loop_name: started.spec.name.clone(),
+            day: clock::day(self.started_ms),
+            micros: number(reserved.usd.micros()),
+            tokens: number(reserved.tokens),
+            ceilings: vec![Ceiling {
+                scope: SpendScope::Loop,
+                micros: day.usd.map(|usd| number(usd.micros())),
+                tokens: day.tokens.map(number),
+            }],
+        })
+    }
+
+    pub(super) fn agent_limits(&self) -> AgentLimits {
+        let round = &self.spec().budget.round;
+        let used = self.round.facts().spend.tokens.total();
+        AgentLimits {
+            wall: self.wall_left(),
+            idle: round.idle.map(loopwright_core::units::Span::duration),
+            turns: round.turns,
+            tokens: round.tokens.map(|most| most.saturating_sub(used)),
+            output_max: OUTPUT_MAX,
+        }
+    }
+
+    pub(super) async fn invoke(
+        &self,
+        role: Role,
+        invocation: &Invocation,
+        name: &str,
+    ) -> (Result<AgentOutcome, AgentError>, Option<String>, u64) {
+        let agent = match role {
+            Role::Checker => self.bind.checker.as_ref().unwrap_or(&self.bind.maker),
+            Role::Maker | Role::Planner | Role::Prover | Role::Attacker => &self.bind.maker,
+        };
+        let folder = self.engine.places.transcripts(self.id());
+        let mut log = Transcript::open(&folder, role, name, self.progress);
+        let begun = Instant::now();
+        let outcome = agent.invoke(invocation, &self.engine.proc, &mut log, self.cancel, &mut |_| ()).await;
+        let wall_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        (outcome, log.finish(), wall_ms)
+    }
+
+    fn left_by(
+        &self,
+        outcome: Result<AgentOutcome, AgentError>,
+        transcript: Option<String>,
+        wall_ms: u64,
+        reserved: Reservation,
+        attempt: u32,
+    ) -> Result<Made, Trouble> {
+        let workspace = self.workspace(Stage::Make)?;
+        let files = staging::read(&workspace.outbox, &workspace.dir);
+        let files = files.map_err(|error| Trouble::broke(Stage::Make, "outbox", &error))?;
+        let end = end_of(&outcome)?;
+        let (text, survivors) = match &outcome {
+            Ok(outcome) => (outcome.text.chars().take(TEXT_MAX).collect(), u32::from(outcome.leaky)),
+            Err(_) => (String::new(), 0),
+        };
+        let staged = outbox::parse_batch(&files).and_then(|items| outbox::permit(items, self.spec(), self.spec().level));
+        Ok(Made {
+            attempt,
+            end,
+            spend: spend_of(&outcome, reserved, wall_ms),
+            text,
+            cannot: outbox::cannot(&files),
+            staged: match staged {
+                Ok(items) => Staged::Items { items },
+                Err(refused) => Staged::Refused {
+                    problems: refused.problems.iter().map(|problem| format!("{}: {}", problem.name, problem.why)).collect(),
+                },
+            },
+            transcript,
+            survivors,
+        })
+    }
+}
+
+/// What a start cost: an agent that could not be run at all cost nothing.
+pub(super) fn spend_of(outcome: &Result<AgentOutcome, AgentError>, reserved: Reservation, wall_ms: u64) -> Spend {
+    match outcome {
+        Ok(outcome) => budget::settle(outcome.usage, reserved, prices::dearest, wall_ms),
+        Err(_) => Spend { wall_ms, ..Spend::default() },
+    }
+}
+
+/// How a start ended, in the round's words.
+pub(super) fn end_of(outcome: &Result<AgentOutcome, AgentError>) -> Result<AgentEnd, Trouble> {
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => return Ok(AgentEnd::Unusable { text: super::chain(error) }),
+    };
+    let term = if outcome.term_ignored { "; it ignored SIGTERM and was killed" } else { "" };
+    let limit = |limit, text: &str| AgentEnd::Limit { limit, text: format!("{text}{term}") };
+    Ok(match outcome.how {
+        How::Exited(code) => AgentEnd::Exited { code },
+        How::Signaled(signal) => AgentEnd::Signaled { signal },
+        How::Idle => limit(BudgetLimit::Idle, "no output for too long"),
+        How::Wall => limit(BudgetLimit::Wall, "it took too long"),
+        How::Flood => limit(BudgetLimit::Total, "it printed more than is read"),
+        How::Stopped => limit(outcome.limit.unwrap_or(BudgetLimit::Total), "its ceiling was passed"),
+        How::Cancelled => return Err(Trouble::Stopped),
+    })
+}

@@ -1,0 +1,244 @@
+//! The round, done: performs what [`loopwright_core::round`] decides. One file a stage, of the same name as its meaning.
+//!
+//! The order never changes: the event is recorded with its rows in one transaction, and only then is anything done about it.
+
+mod approve;
+mod bindings;
+mod brief;
+mod check;
+mod gate;
+mod isolate;
+pub(crate) mod journal;
+mod make;
+mod probe;
+mod recall;
+mod record;
+mod recover;
+mod seal;
+mod send;
+mod start;
+mod transcript;
+
+pub use bindings::{Bindings, Outlet};
+pub use start::RunRequest;
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::git::UserRepo;
+use crate::proc::Cancel;
+use crate::progress::{Notice, Progress};
+use crate::store::{Batch, Change, NewEvent, StoreError, StoreErrorKind};
+use crate::workspace::{Workspace, WorkspaceError, Workspaces};
+use journal::When;
+use loopwright_core::budget::BudgetLimit;
+use loopwright_core::round::{Action, Broke, Ceiling, Event, Phase, Recorded, Round, Stage, Step, Stopped, StoppedBy, step};
+use std::collections::VecDeque;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// One round under way in this process.
+pub(crate) struct Run<'a> {
+    engine: &'a Engine,
+    bind: &'a Bindings,
+    progress: &'a dyn Progress,
+    cancel: &'a Cancel,
+    repo: UserRepo,
+    spaces: Workspaces,
+    workspace: Option<Workspace>,
+    round: Round,
+    /// How many events of this round are recorded.
+    index: i64,
+    started_ms: i64,
+    item_failures: i64,
+    begun: Instant,
+}
+
+/// Why a stage did not produce its event.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// The record itself cannot be kept: nothing more may be done; the next engine takes over.
+    Fatal(EngineError),
+    /// The stage broke; the round says so.
+    Broke(Broke),
+    /// Somebody stopped it.
+    Stopped,
+    /// A ceiling leaves no room for an agent.
+    Ceiling(String),
+}
+
+impl From<StoreError> for Trouble {
+    fn from(error: StoreError) -> Self {
+        Self::Fatal(error.into())
+    }
+}
+
+impl Trouble {
+    fn broke(stage: Stage, code: &str, error: &dyn std::error::Error) -> Self {
+        Self::Broke(Broke { stage, code: code.to_owned(), text: chain(error) })
+    }
+}
+
+/// An error with its causes in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
+fn workspace_trouble(stage: Stage) -> impl Fn(WorkspaceError) -> Trouble {
+    move |error| Trouble::broke(stage, "workspace", &error)
+}
+
+impl Run<'_> {
+    /// Performs actions until the round is at rest.
+    pub(crate) async fn drive(&mut self, actions: Vec<Action>) -> Result<(), EngineError> {
+        let mut queue = VecDeque::from(actions);
+        while let Some(action) = queue.pop_front() {
+            let next = match self.perform(action).await {
+                Ok(next) => next,
+                Err(trouble) => self.trouble(trouble).await?,
+            };
+            queue.extend(next);
+        }
+        Ok(())
+    }
+
+    /// One action, then its event. Deliveries record their events one by one and return what follows the last.
+    async fn perform(&mut self, action: Action) -> Result<Vec<Action>, Trouble> {
+        let event = match action {
+            Action::Send(positions) => return self.send(positions).await,
+            Action::Record => self.record().await,
+            Action::AskHumanGate(proposed) => self.ask(&proposed),
+            Action::Recall => self.recall().await?,
+            Action::Probe => self.unless_stopped()?.probe().await?,
+            Action::Isolate => self.unless_stopped()?.isolate().await?,
+            Action::Baseline => self.unless_stopped()?.baseline().await?,
+            Action::Make(feedback) => self.unless_stopped()?.make(feedback.as_ref()).await?,
+            Action::Seal => self.unless_stopped()?.seal().await?,
+            Action::Gate => self.unless_stopped()?.gate().await?,
+            Action::Check => self.unless_stopped()?.check().await?,
+        };
+        self.apply(event, Vec::new()).await
+    }
+
+    fn unless_stopped(&mut self) -> Result<&mut Self, Trouble> {
+        if self.cancel.is_cancelled() { Err(Trouble::Stopped) } else { Ok(self) }
+    }
+
+    /// Turns trouble into an event; what cannot be recorded ends this engine's part of the round.
+    async fn trouble(&mut self, trouble: Trouble) -> Result<Vec<Action>, EngineError> {
+        let event = match trouble {
+            Trouble::Fatal(error) => return Err(error),
+            Trouble::Broke(broke) => Event::Broke(broke),
+            Trouble::Stopped => Event::Stopped(Stopped { by: StoppedBy::Signal, text: "stopped by a signal".to_owned() }),
+            Trouble::Ceiling(text) => Event::Ceiling(Ceiling { limit: BudgetLimit::Day, text }),
+        };
+        match self.apply(event, Vec::new()).await {
+            Ok(actions) => Ok(actions),
+            Err(Trouble::Fatal(error)) => Err(error),
+            Err(Trouble::Broke(_) | Trouble::Stopped | Trouble::Ceiling(_)) => {
+                unreachable!("applying an event only fails when it cannot be recorded")
+            }
+        }
+    }
+
+    /// Decides what an event means, records both in one transaction, and only then moves on.
+    pub(crate) async fn apply(&mut self, event: Event, extra: Vec<Change>) -> Result<Vec<Action>, Trouble> {
+        let Step { round, actions } = step(&self.round, event.clone()).map_err(|misfit| self.misfit(misfit))?;
+        let when = self.when();
+        let mut changes = extra;
+        changes.extend(journal::changes(Some(&self.round), &round, &event, &when));
+        self.write(&event, changes, when.now_ms).await?;
+        self.round = round;
+        self.progress.notice(&Notice::Moved(&self.round));
+        Ok(actions)
+    }
+
+    async fn write(&mut self, event: &Event, changes: Vec<Change>, at_ms: i64) -> Result<(), Trouble> {
+        let batch = Batch {
+            round: self.id().to_owned(),
+            expect_index: self.index,
+            at_ms,
+            events: vec![recorded(event)],
+            changes,
+        };
+        match self.engine.append(batch).await {
+            Ok(index) => self.index = index,
+            Err(error) if matches!(error.kind, StoreErrorKind::OverCeiling { .. }) => {
+                return Err(Trouble::Ceiling("the loop's day has no room for another agent".to_owned()));
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    fn misfit(&self, source: loopwright_core::round::Misfit) -> Trouble {
+        Trouble::Fatal(EngineError::History { round: self.id().to_owned(), source })
+    }
+
+    fn when(&self) -> When {
+        let now_ms = self.engine.now_ms();
+        let wait = i64::try_from(self.engine.settings.approval.as_millis()).unwrap_or(i64::MAX);
+        When {
+            now_ms,
+            started_ms: self.started_ms,
+            expires_ms: now_ms.saturating_add(wait),
+            item_failures: self.item_failures,
+        }
+    }
+
+    pub(crate) fn round(&self) -> &Round {
+        &self.round
+    }
+
+    fn id(&self) -> &str {
+        &self.round.facts().started.round
+    }
+
+    fn spec(&self) -> &loopwright_core::spec::LoopSpec {
+        &self.round.facts().started.spec
+    }
+
+    fn stage(&self, stage: Stage, text: impl Into<String>) {
+        self.progress.notice(&Notice::Stage { stage, text: text.into() });
+    }
+
+    /// What is left of the round's wall time.
+    fn wall_left(&self) -> Option<Duration> {
+        let spec = self.spec();
+        let whole = spec.timeout.or(spec.budget.round.wall)?.duration();
+        Some(whole.saturating_sub(self.begun.elapsed()).max(Duration::from_millis(1)))
+    }
+
+    fn workspace(&self, stage: Stage) -> Result<&Workspace, Trouble> {
+        self.workspace.as_ref().ok_or_else(|| {
+            Trouble::Broke(Broke { stage, code: "workspace".to_owned(), text: "the round's workspace is gone".to_owned() })
+        })
+    }
+
+    /// A round whose record is complete needs its workspace no more.
+    pub(crate) async fn tidy(&mut self) {
+        if !matches!(self.round.phase(), Phase::Ended(_)) {
+            return;
+        }
+        self.workspace = None;
+        // Left-overs are found and removed at the next start, so a failure here loses nothing.
+        let _ = self.spaces.discard(self.id()).await;
+    }
+}
+
+/// An event as the journal keeps it.
+pub(crate) fn recorded(event: &Event) -> NewEvent {
+    let body = serde_json::to_string(event).expect("events hold only strings, numbers, lists and maps with text keys");
+    NewEvent { kind: event.kind().to_owned(), body }
+}
+
+/// The report could not be written: the round still ends, and its record is whole.
+fn unreported() -> Event {
+    Event::Recorded(Recorded { report: None })
+}

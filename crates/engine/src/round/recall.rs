@@ -1,0 +1,34 @@
+//! Recall: reads what the loop remembers. Flat in history: counters and the last few rounds only.
+
+use super::{Run, Trouble};
+use crate::clock;
+use crate::store::{RoundsQuery, SpendScope};
+use loopwright_core::round::{Event, Recalled};
+
+/// How many past rounds the maker is shown.
+const HISTORY: u32 = 5;
+/// How many item keys are looked at.
+const ITEMS: u32 = 1000;
+
+impl Run<'_> {
+    pub(super) async fn recall(&mut self) -> Result<Event, Trouble> {
+        let started = &self.round.facts().started;
+        let (repo, name) = (started.repo.clone(), started.spec.name.clone());
+        let store = self.engine.store();
+        let day = clock::day(self.started_ms);
+        let spend = store.spend(SpendScope::Loop, &repo, &name, &day).await?;
+        let query = RoundsQuery { repo: Some(repo.clone()), loop_name: Some(name.clone()), limit: HISTORY + 1, ..RoundsQuery::default() };
+        let rounds = store.rounds(query).await?;
+        let history = rounds.iter().filter(|row| row.id != started.round).take(HISTORY as usize);
+        let history = history.map(|row| {
+            format!("{} {}: {}", clock::rfc3339(row.started_ms), row.outcome.as_deref().unwrap_or("open"), row.summary)
+        });
+        let items = store.items(&repo, &name, ITEMS).await?;
+        let settled = items.into_iter().filter(|item| item.state != "failed").map(|item| item.key);
+        Ok(Event::Recalled(Recalled {
+            day_micros: u64::try_from(spend.reserved_micros.saturating_add(spend.settled_micros)).unwrap_or(0),
+            settled_items: settled.collect(),
+            history: history.collect(),
+        }))
+    }
+}

@@ -1,0 +1,152 @@
+//! Recover: a new engine takes over what a dead one left. Process trees are ended first, then each round goes on from its
+//! record or ends as interrupted; people's answers arrive the same way.
+
+use super::bindings::Bindings;
+use super::{Run, Trouble};
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::proc::Cancel;
+use crate::progress::Progress;
+use crate::store::{RoundRow, StoredEvent};
+use crate::workspace::Workspaces;
+use loopwright_core::round::{Action, Event, Phase, Round};
+use std::path::Path;
+use tokio::time::Instant;
+
+/// A round folded from its record.
+pub struct Recorded {
+    /// The round.
+    pub round: Round,
+    /// What was to be done when the record ends.
+    pub actions: Vec<Action>,
+    /// How many events it has.
+    pub index: i64,
+    /// When it started.
+    pub started_ms: i64,
+}
+
+/// Folds stored events into a round.
+///
+/// # Errors
+/// When an event cannot be read or does not fit.
+pub fn fold(id: &str, events: &[StoredEvent]) -> Result<Recorded, EngineError> {
+    let mut parsed = Vec::with_capacity(events.len());
+    for event in events {
+        let unreadable = |error: serde_json::Error| EngineError::Unreadable { round: id.to_owned(), why: error.to_string() };
+        parsed.push(serde_json::from_str::<Event>(&event.body).map_err(unreadable)?);
+    }
+    let folded = Round::replay(parsed).map_err(|source| EngineError::History { round: id.to_owned(), source })?;
+    let started_ms = events.first().map_or(0, |event| event.at_ms);
+    let index = i64::try_from(events.len()).unwrap_or(i64::MAX);
+    Ok(Recorded { round: folded.round, actions: folded.actions, index, started_ms })
+}
+
+impl Engine {
+    /// Reads a round from its record.
+    ///
+    /// # Errors
+    /// When there is none or it does not fit together.
+    pub async fn recorded(&self, id: &str) -> Result<Recorded, EngineError> {
+        let events = self.store.events(id).await?;
+        if events.is_empty() {
+            return Err(EngineError::Unknown(id.to_owned()));
+        }
+        fold(id, &events)
+    }
+
+    /// Ends every process tree that rounds of a dead engine left, and answers with the rounds that have to go on.
+    ///
+    /// # Errors
+    /// When the store or the process table cannot be read.
+    pub async fn abandoned(&self) -> Result<Vec<RoundRow>, EngineError> {
+        let open = self.store.open_rounds().await?;
+        let unfinished: Vec<_> = open.into_iter().filter(|row| row.phase != "waiting").collect();
+        for row in &unfinished {
+            loopwright_sandbox::sweep(&format!("lw-{}", row.id)).map_err(EngineError::Sweep)?;
+        }
+        Ok(unfinished)
+    }
+
+    /// Takes an abandoned round to its end.
+    ///
+    /// # Errors
+    /// When its record cannot be read or kept.
+    pub async fn resume(
+        &self,
+        id: &str,
+        bind: &Bindings,
+        progress: &dyn Progress,
+        cancel: &Cancel,
+    ) -> Result<Round, EngineError> {
+        self.answer(id, Event::Recovered, bind, progress, cancel).await
+    }
+
+    /// Applies an event from outside to a recorded round and performs what follows.
+    pub(crate) async fn answer(
+        &self,
+        id: &str,
+        event: Event,
+        bind: &Bindings,
+        progress: &dyn Progress,
+        cancel: &Cancel,
+    ) -> Result<Round, EngineError> {
+        let recorded = self.recorded(id).await?;
+        let mut run = Run::reopen(self, bind, recorded, progress, cancel).await?;
+        let actions = match run.apply(event, Vec::new()).await {
+            Ok(actions) => actions,
+            Err(Trouble::Fatal(EngineError::History { source, .. })) => return Err(EngineError::Stale(source.to_string())),
+            Err(trouble) => run.trouble(trouble).await?,
+        };
+        run.drive(actions).await?;
+        run.tidy().await;
+        Ok(run.round.clone())
+    }
+}
+
+impl<'a> Run<'a> {
+    async fn reopen(
+        engine: &'a Engine,
+        bind: &'a Bindings,
+        recorded: Recorded,
+        progress: &'a dyn Progress,
+        cancel: &'a Cancel,
+    ) -> Result<Self, EngineError> {
+        let started = &recorded.round.facts().started;
+        let repo = engine.git.discover(Path::new(&started.repo_path)).await?;
+        let spaces = Workspaces::open(engine.git.clone(), engine.places.root(), repo.clone()).await?;
+        let workspace = match recorded.round.phase() {
+            // A workspace that is about to be made is made anew.
+            Phase::Recalling | Phase::Probing | Phase::Isolating | Phase::Baselining => None,
+            Phase::Making(_)
+            | Phase::Sealing
+            | Phase::Gating
+            | Phase::Checking(..)
+            | Phase::Approving(_)
+            | Phase::Waiting(_)
+            | Phase::Sending(_)
+            | Phase::Recording(_)
+            | Phase::Ended(_) => spaces.reopen(&started.round)?,
+        };
+        let item_failures = match &recorded.round.facts().item {
+            Some(item) => {
+                let row = engine.store.item(&started.repo, &started.spec.name, &item.key).await?;
+                row.map_or(0, |row| row.failures)
+            }
+            None => 0,
+        };
+        Ok(Self {
+            engine,
+            bind,
+            progress,
+            cancel,
+            repo,
+            spaces,
+            workspace,
+            index: recorded.index,
+            started_ms: recorded.started_ms,
+            round: recorded.round,
+            item_failures,
+            begun: Instant::now(),
+        })
+    }
+}

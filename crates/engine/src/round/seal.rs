@@ -1,0 +1,99 @@
+//! Seal: the maker is dead; its files become a tree of the engine's own, its staged items are made fit to be sent, and both
+//! are hashed into the candidate. Everything later refers to that hash.
+
+use super::{Run, Trouble, isolate, workspace_trouble};
+use crate::git::CommitWords;
+use crate::workspace::{ChangeStatus, SealLimits, Sealed as SealedTree};
+use loopwright_core::level::LoopLevel;
+use loopwright_core::outbox::{self, SanitiseRules, StagedItem};
+use loopwright_core::round::{ChangeFact, Event, SealFindings, Sealed, Stage};
+use loopwright_core::spec::ActionKind;
+
+impl Run<'_> {
+    pub(super) async fn seal(&mut self) -> Result<Event, Trouble> {
+        let attempt = self.round.facts().attempt_number();
+        let workspace = self.workspace(Stage::Seal)?.clone();
+        let words = self.commit_words(attempt);
+        let sealed = self.spaces.seal(&workspace, &words, SealLimits::default()).await;
+        let sealed = sealed.map_err(workspace_trouble(Stage::Seal))?;
+        self.stage(Stage::Seal, format!("{} files changed, tree {}", sealed.changes.len(), short(sealed.tree.as_str())));
+        let kept = self.spaces.engine().keep(self.id(), &format!("attempt-{attempt}"), &sealed.commit).await;
+        kept.map_err(|error| Trouble::broke(Stage::Seal, "keep", &error))?;
+        let (items, notes) = self.candidate_items(!sealed.changes.is_empty());
+        let mut findings = self.examine(&sealed, &items).await?;
+        findings.notes.extend(notes);
+        Ok(Event::Sealed(Box::new(Sealed {
+            attempt,
+            candidate: outbox::candidate_hash(Some(sealed.tree.as_str()), &items),
+            tree: sealed.tree.to_string(),
+            commit: sealed.commit.to_string(),
+            changes: sealed.changes.iter().map(fact).collect(),
+            items,
+            findings,
+        })))
+    }
+
+    /// Words and time of the commit come from the record, so that sealing the same files again gives the same commit.
+    fn commit_words(&self, attempt: u32) -> CommitWords {
+        let started = &self.round.facts().started;
+        let identity = &self.engine.settings.identity;
+        CommitWords {
+            message: format!(
+                "{}\n\nLoopwright-Loop: {}\nLoopwright-Round: {}\nLoopwright-Attempt: {attempt}\n",
+                started.spec.intent, started.spec.name, started.round
+            ),
+            name: identity.name.clone(),
+            email: identity.email.clone(),
+            at_unix: self.started_ms.div_euclid(1000),
+        }
+    }
+
+    /// What would be sent: staged items made harmless, and what the engine itself adds.
+    fn candidate_items(&self, changed: bool) -> (Vec<StagedItem>, Vec<String>) {
+        let staged = self.round.facts().attempt().map(|attempt| attempt.items.clone()).unwrap_or_default();
+        let ships_tree = |kind| matches!(kind, ActionKind::PullRequest | ActionKind::Commit);
+        let mut items: Vec<_> = staged.into_iter().filter(|item| changed || !ships_tree(item.kind)).collect();
+        items.extend(self.engine_written(&items, changed));
+        let mut notes = Vec::new();
+        let clean = items.iter().map(|item| {
+            let (item, said) = outbox::sanitise_item(item, &SanitiseRules::default());
+            notes.extend(said);
+            item
+        });
+        (clean.collect(), notes)
+    }
+
+    /// At L1 the maker's last words are the report when it staged none; a changed tree gets its request from the engine.
+    fn engine_written(&self, items: &[StagedItem], changed: bool) -> Option<StagedItem> {
+        let spec = self.spec();
+        let next = items.iter().map(|item| item.position).max().unwrap_or(0) + 1;
+        let text = self.round.facts().attempt().map(|attempt| attempt.text.trim().to_owned()).unwrap_or_default();
+        if spec.level == LoopLevel::L1Report {
+            let report = items.is_empty() && !changed && !text.is_empty();
+            return report.then(|| StagedItem::new(next, "report.md", ActionKind::Report, text));
+        }
+        let kind = [ActionKind::PullRequest, ActionKind::Commit].into_iter().find(|kind| spec.outputs(*kind))?;
+        let staged = items.iter().any(|item| item.kind == kind);
+        (changed && !staged).then(|| crate::outbox::default_item(kind, next, &spec.intent))
+    }
+
+    async fn examine(&self, sealed: &SealedTree, items: &[StagedItem]) -> Result<SealFindings, Trouble> {
+        let base = isolate::parse(self.round.facts().base.as_deref().unwrap_or_default())?;
+        let examined = crate::gates::examine(self.spec(), &self.engine.settings.sensitive, self.spaces.engine(), &base, sealed, items);
+        examined.await.map_err(|error| Trouble::broke(Stage::Seal, "examine", &error))
+    }
+}
+
+fn short(hash: &str) -> &str {
+    hash.get(..12).unwrap_or(hash)
+}
+
+fn fact(change: &crate::workspace::Change) -> ChangeFact {
+    let status = match change.status {
+        ChangeStatus::Added => "added",
+        ChangeStatus::Modified => "modified",
+        ChangeStatus::Deleted => "deleted",
+        ChangeStatus::TypeChanged => "type-changed",
+    };
+    ChangeFact { path: change.path.clone(), status: status.to_owned(), added: change.lines_added, removed: change.lines_removed }
+}

@@ -1,0 +1,132 @@
+//! Send: claim, look for our marker, execute, receipt. A claim is durable before anything leaves; what may have happened is
+//! looked for before it is done again, and what cannot be known is left to a person.
+
+use super::bindings::Outlet;
+use super::journal::outbox_row;
+use super::{Run, Trouble};
+use crate::outbox::{LocalForge, Prior, Verdict, deliver_one};
+use crate::store::{Batch, Change, OutboxRow};
+use loopwright_core::deliver::{Deliver, Delivery, Fact};
+use loopwright_core::outbox::{self, StagedItem};
+use loopwright_core::round::{Action, Delivered, DeliveryResult, Event, Phase, Stage};
+use std::sync::Arc;
+
+/// How often one item is tried.
+const TRIES_MAX: i64 = 3;
+
+impl Run<'_> {
+    pub(super) async fn send(&mut self, positions: Vec<u32>) -> Result<Vec<Action>, Trouble> {
+        let mut following = Vec::new();
+        for position in positions {
+            let Some(item) = self.item(position) else { continue };
+            self.stage(Stage::Send, format!("{} {}", item.kind, item.target.as_deref().unwrap_or_default()));
+            let result = self.deliver(&item).await?;
+            following = self.apply(Event::Delivered(Delivered { position, result }), Vec::new()).await?;
+        }
+        Ok(following)
+    }
+
+    fn item(&self, position: u32) -> Option<StagedItem> {
+        let items = &self.round.facts().attempt()?.items;
+        items.iter().find(|item| item.position == position).cloned()
+    }
+
+    async fn deliver(&mut self, item: &StagedItem) -> Result<DeliveryResult, Trouble> {
+        let Some(outlet) = self.outlet().await? else {
+            return Ok(DeliveryResult::Refused { text: "no action executor is configured".to_owned() });
+        };
+        let delivery = self.delivery(item);
+        for tried in 0.. {
+            let prior = self.claim(item, tried).await?;
+            let text = match deliver_one(outlet.as_ref(), &self.engine.settings.seam, &delivery, prior).await {
+                Verdict::Sent(receipt) => return Ok(DeliveryResult::Sent { place: receipt.place }),
+                Verdict::InDoubt(text) => return Ok(DeliveryResult::InDoubt { text }),
+                Verdict::Refused(text) => return Ok(DeliveryResult::Refused { text }),
+                Verdict::Retry(text) => text,
+            };
+            if tried + 1 >= TRIES_MAX {
+                return Ok(DeliveryResult::Quarantined { text });
+            }
+        }
+        unreachable!("the last try returns")
+    }
+
+    /// Claims the item durably. A claim that stands already means an engine died at it: it may have been sent.
+    async fn claim(&mut self, item: &StagedItem, tries: i64) -> Result<Prior, Trouble> {
+        let rows = self.engine.store().outbox(self.id()).await?;
+        let found = rows.iter().find(|row| row.position == i64::from(item.position));
+        let prior = if tries > 0 || found.is_some_and(|row| row.state == "claimed") { Prior::MaybeSent } else { Prior::Fresh };
+        let row = outbox_row(&self.round, item, "claimed", &self.when());
+        let claim = Some(format!("pid {}", std::process::id()));
+        let tries = found.map_or(0, |row| row.tries) + 1;
+        let change = Change::Outbox(OutboxRow { claim, tries, ..row });
+        let batch = Batch {
+            round: self.id().to_owned(),
+            expect_index: self.index,
+            at_ms: self.engine.now_ms(),
+            events: Vec::new(),
+            changes: vec![change],
+        };
+        self.engine.append(batch).await?;
+        Ok(prior)
+    }
+
+    async fn outlet(&self) -> Result<Option<Arc<dyn Deliver>>, Trouble> {
+        match &self.bind.outlet {
+            Outlet::ApprovalOnly => Ok(None),
+            Outlet::Deliver(deliver) => Ok(Some(Arc::clone(deliver))),
+            Outlet::LocalForge => {
+                let folder = self.engine.places.forge(&self.repo.id);
+                let forge = LocalForge::open(&folder, self.spaces.engine().clone(), Arc::clone(&self.engine.settings.clock));
+                Ok(Some(Arc::new(forge.await.map_err(|error| Trouble::broke(Stage::Send, "forge", &error))?)))
+            }
+        }
+    }
+
+    fn delivery(&self, item: &StagedItem) -> Delivery {
+        let facts = self.round.facts();
+        let started = &facts.started;
+        let spec = &started.spec;
+        let attempt = facts.attempt();
+        let candidate = match self.round.phase() {
+            Phase::Sending(approved) => approved.candidate().to_owned(),
+            _ => String::new(),
+        };
+        let output = spec.output.iter().find(|output| output.kind == item.kind);
+        let changed = attempt.is_some_and(loopwright_core::round::Attempt::has_change);
+        Delivery {
+            loop_name: spec.name.clone(),
+            round: started.round.clone(),
+            repo: started.repo.clone(),
+            item: item.clone(),
+            marker: outbox::marker(&spec.name, &started.round, item.position, &candidate),
+            key: outbox::item_id(&spec.name, &started.round, item.position, &candidate),
+            branch: format!("loop/{}/{}", spec.name, started.round),
+            commit: attempt.and_then(|attempt| attempt.commit.clone()).filter(|_| changed),
+            tree: attempt.and_then(|attempt| attempt.tree.clone()).filter(|_| changed),
+            base_branch: facts.branch.clone().unwrap_or_else(|| "main".to_owned()),
+            base_commit: facts.base.clone().unwrap_or_default(),
+            draft: output.is_none_or(|output| output.draft),
+            labels: output.map(|output| output.labels.clone()).unwrap_or_default(),
+            facts: self.delivery_facts(),
+        }
+    }
+
+    /// What the engine measured, for the top of what people read.
+    fn delivery_facts(&self) -> Vec<Fact> {
+        let facts = self.round.facts();
+        let Some(attempt) = facts.attempt() else { return Vec::new() };
+        let gates: Vec<_> = attempt.gates.iter().map(|gate| format!("{} {}", gate.name, gate.status)).collect();
+        let gates = if gates.is_empty() { "none".to_owned() } else { gates.join(", ") };
+        let by = facts.approved_by.clone().unwrap_or_else(|| "the loop's allow list".to_owned());
+        vec![
+            Fact::new("loop", facts.started.spec.name.clone()),
+            Fact::new("round", facts.started.round.clone()),
+            Fact::new("intent", facts.started.spec.intent.clone()),
+            Fact::new("files changed", attempt.changes.len().to_string()),
+            Fact::new("gates", gates),
+            Fact::new("let out by", by),
+            Fact::new("boundary", facts.boundary().level.clone()),
+        ]
+    }
+}

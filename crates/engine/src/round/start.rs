@@ -1,0 +1,129 @@
+//! Start: from a request to a recorded round. Nothing happens before `started` is durable.
+
+use super::bindings::Bindings;
+use super::journal::{self, When};
+use super::{Run, recorded};
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::proc::Cancel;
+use crate::progress::Progress;
+use crate::store::Batch;
+use crate::workspace::Workspaces;
+use crate::{boundary, random};
+use loopwright_core::name::RoundId;
+use loopwright_core::round::{Action, Event, Item, Round, Started, Step};
+use loopwright_core::spec::CheckedSpec;
+use std::path::PathBuf;
+use tokio::time::Instant;
+
+/// What is asked of the engine.
+#[derive(Debug, Clone)]
+pub struct RunRequest {
+    /// The loop.
+    pub spec: CheckedSpec,
+    /// The repository, or a folder inside it.
+    pub repo: PathBuf,
+    /// What made the loop due.
+    pub trigger: String,
+    /// The occurrence's key; a start by hand gets one of its own.
+    pub occurrence: Option<String>,
+    /// Who asks.
+    pub actor: String,
+    /// An item named by a person.
+    pub item: Option<String>,
+    /// Whether outputs are only shown.
+    pub dry_run: bool,
+    /// Files outside the spec that the round depends on, with their hashes.
+    pub inputs: Vec<(String, String)>,
+}
+
+impl RunRequest {
+    /// A start by hand.
+    #[must_use]
+    pub fn manual(spec: CheckedSpec, repo: impl Into<PathBuf>, actor: impl Into<String>) -> Self {
+        Self {
+            spec,
+            repo: repo.into(),
+            trigger: "manual".to_owned(),
+            occurrence: None,
+            actor: actor.into(),
+            item: None,
+            dry_run: false,
+            inputs: Vec::new(),
+        }
+    }
+}
+
+impl<'a> Run<'a> {
+    /// Records a new round.
+    pub(crate) async fn start(
+        engine: &'a Engine,
+        bind: &'a Bindings,
+        request: RunRequest,
+        progress: &'a dyn Progress,
+        cancel: &'a Cancel,
+    ) -> Result<(Self, Vec<Action>), EngineError> {
+        let repo = engine.git.discover(&request.repo).await?;
+        // A repository without commits or without the asked base has no round: the person is told at once.
+        engine.git.head(&repo, request.spec.base.as_deref()).await?;
+        let spaces = Workspaces::open(engine.git.clone(), engine.places.root(), repo.clone()).await?;
+        let started_ms = engine.now_ms();
+        let started = birth(request, &repo, started_ms)?;
+        let item_failures = failures(engine, &started).await?;
+        let event = Event::Started(Box::new(started.clone()));
+        let Step { round, actions } = Round::begin(started);
+        let mut run = Self {
+            engine,
+            bind,
+            progress,
+            cancel,
+            repo,
+            spaces,
+            workspace: None,
+            round,
+            index: 0,
+            started_ms,
+            item_failures,
+            begun: Instant::now(),
+        };
+        run.record_birth(&event).await?;
+        Ok((run, actions))
+    }
+
+    async fn record_birth(&mut self, event: &Event) -> Result<(), EngineError> {
+        let when = When { now_ms: self.started_ms, ..self.when() };
+        let batch = Batch {
+            round: self.id().to_owned(),
+            expect_index: 0,
+            at_ms: self.started_ms,
+            events: vec![recorded(event)],
+            changes: journal::changes(None, &self.round, event, &when),
+        };
+        self.index = self.engine.append(batch).await?;
+        Ok(())
+    }
+}
+
+fn birth(request: RunRequest, repo: &crate::git::UserRepo, now_ms: i64) -> Result<Started, EngineError> {
+    let round = RoundId::new(u64::try_from(now_ms).unwrap_or(0), random::bytes()?).to_string();
+    Ok(Started {
+        occurrence: request.occurrence.unwrap_or_else(|| format!("manual:{round}")),
+        round,
+        repo: repo.id.clone(),
+        repo_path: repo.work_tree.to_string_lossy().into_owned(),
+        trigger: request.trigger,
+        spec_hash: request.spec.hash().to_owned(),
+        boundary: boundary::of(request.spec.sandbox),
+        spec: request.spec.into_spec(),
+        actor: request.actor,
+        item: request.item.map(|key| Item { key, title: None, data: None }),
+        dry_run: request.dry_run,
+        inputs: request.inputs,
+    })
+}
+
+async fn failures(engine: &Engine, started: &Started) -> Result<i64, EngineError> {
+    let Some(item) = &started.item else { return Ok(0) };
+    let row = engine.store.item(&started.repo, &started.spec.name, &item.key).await?;
+    Ok(row.map_or(0, |row| row.failures))
+}

@@ -1,0 +1,105 @@
+//! Reads what a role staged: regular files of its outbox folder, never through a link, never more than the limits.
+
+use loopwright_core::outbox::{Entry, StagedFile};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat, unlinkat};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+/// Files looked at; one more and the batch is refused by its parser, which has a lower limit.
+const FILES_MAX: usize = 256;
+/// Bytes read of one file; the parser's limit is lower.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// A folder that could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error("read staged items in `{folder}`")]
+pub struct StagingError {
+    folder: String,
+    #[source]
+    source: std::io::Error,
+}
+
+/// Everything in the outbox folder, and the workspace's `PR_BODY.md` under its outbox name.
+///
+/// # Errors
+/// When the folder itself cannot be read.
+pub fn read(outbox: &Path, workspace: &Path) -> Result<Vec<StagedFile>, StagingError> {
+    let failed = |source: std::io::Error| StagingError { folder: outbox.display().to_string(), source };
+    let mut files = read_folder(outbox).map_err(failed)?;
+    let staged_request = files.iter().any(|file| file.name.ends_with("pull-request.md"));
+    if let Some(body) = pr_body(workspace).filter(|_| !staged_request) {
+        files.push(body);
+    }
+    Ok(files)
+}
+
+fn open_dir(folder: &Path) -> std::io::Result<std::os::fd::OwnedFd> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(folder, flags, Mode::empty())?)
+}
+
+fn read_folder(folder: &Path) -> std::io::Result<Vec<StagedFile>> {
+    let dir = open_dir(folder)?;
+    let mut names = Vec::new();
+    for entry in Dir::read_from(&dir)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name != "." && name != ".." {
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    names.truncate(FILES_MAX);
+    names.into_iter().map(|name| read_one(&dir, name)).collect()
+}
+
+fn read_one(dir: &std::os::fd::OwnedFd, name: String) -> std::io::Result<StagedFile> {
+    let found = statat(dir, name.as_str(), AtFlags::SYMLINK_NOFOLLOW)?;
+    let entry = match FileType::from_raw_mode(found.st_mode) {
+        FileType::RegularFile if found.st_nlink == 1 => None,
+        FileType::Symlink => Some(Entry::Symlink),
+        _ => Some(Entry::Other),
+    };
+    if let Some(entry) = entry {
+        return Ok(StagedFile::irregular(name, entry));
+    }
+    // Non-blocking, so that a pipe put in its place meanwhile cannot hold us.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut bytes = Vec::new();
+    File::from(openat(dir, name.as_str(), flags, Mode::empty())?).take(BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(StagedFile::regular(name, bytes))
+}
+
+fn pr_body(workspace: &Path) -> Option<StagedFile> {
+    let dir = open_dir(workspace).ok()?;
+    let file = read_one(&dir, "PR_BODY.md".to_owned()).ok()?;
+    Some(StagedFile { name: "pull-request.md".to_owned(), ..file })
+}
+
+/// Empties an outbox folder before another start.
+///
+/// # Errors
+/// When something in it cannot be removed.
+pub fn clear(outbox: &Path) -> Result<(), StagingError> {
+    let failed = |source: std::io::Error| StagingError { folder: outbox.display().to_string(), source };
+    let dir = open_dir(outbox).map_err(failed)?;
+    for file in read_folder(outbox).map_err(failed)? {
+        if unlinkat(&dir, file.name.as_str(), AtFlags::empty()).is_err() {
+            std::fs::remove_dir_all(outbox.join(&file.name)).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads a file of at most `max` bytes that must be regular and not reached through a link at its end.
+#[must_use]
+pub fn read_sink(path: &Path, max: u64) -> Option<Vec<u8>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    if !file.metadata().ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    file.take(max.saturating_add(1)).read_to_end(&mut bytes).ok()?;
+    Some(bytes)
+}
