@@ -30,7 +30,8 @@ impl Places {
     /// When it cannot be made.
     pub fn open(root: &Path, seam: Seam) -> Result<Self, PlaceError> {
         make_dir(root)?;
-        let root = root.canonicalize().map_err(|source| PlaceError { what: "resolve", path: root.to_owned(), source })?;
+        let root =
+            root.canonicalize().map_err(|source| PlaceError { what: "resolve", path: root.to_owned(), source })?;
         Ok(Self { root, seam })
     }
 

@@ -11,6 +11,9 @@ const DEAREST: [u64; 4] = [15, 75, 2, 19];
 #[must_use]
 pub fn dearest(tokens: Tokens) -> Usd {
     let counts = [tokens.input, tokens.output, tokens.cache_read, tokens.cache_write];
-    let sum = counts.into_iter().zip(DEAREST).fold(0_u64, |sum, (count, rate)| sum.saturating_add(count.saturating_mul(rate)));
+    let sum = counts
+        .into_iter()
+        .zip(DEAREST)
+        .fold(0_u64, |sum, (count, rate)| sum.saturating_add(count.saturating_mul(rate)));
     Usd(sum)
 }

@@ -118,7 +118,13 @@ fn gates(out: &mut String, gates: &[GateResult]) {
         let exit = gate.exit.map_or("–".to_owned(), |code| code.to_string());
         let evidence = plain(&gate.evidence.join("; "));
         // Writing to a string cannot fail.
-        let _ = writeln!(out, "| {} | {} | {exit} | {} ms | {evidence} |", plain(&gate.name), gate.status, gate.duration_ms);
+        let _ = writeln!(
+            out,
+            "| {} | {} | {exit} | {} ms | {evidence} |",
+            plain(&gate.name),
+            gate.status,
+            gate.duration_ms
+        );
     }
 }
 
@@ -160,7 +166,9 @@ fn boundary(out: &mut String, report: &RoundReport) {
 fn next_steps(out: &mut String, report: &RoundReport) {
     let round = &report.round;
     let steps = match report.outcome {
-        Some(RoundOutcome::Escalated) => format!("`loopwright approve {round}` or `loopwright deny {round} --why \"…\"`"),
+        Some(RoundOutcome::Escalated) => {
+            format!("`loopwright approve {round}` or `loopwright deny {round} --why \"…\"`")
+        }
         Some(RoundOutcome::Rejected | RoundOutcome::Plateaued | RoundOutcome::Failed | RoundOutcome::Interrupted) => {
             format!("`loopwright retry {round}`, or `loopwright take {round}` to look at the work on a branch")
         }

@@ -58,7 +58,8 @@ fn needs_a_human(facts: &Facts, verified: &Verified) -> Option<(&'static str, St
     if let Some(why) = verified.asks_for_human() {
         return Some(("checker-escalates", why.to_owned()));
     }
-    (spec.level != LoopLevel::L3Unattended).then(|| ("level", "at L2 every outward action waits for a human".to_owned()))
+    (spec.level != LoopLevel::L3Unattended)
+        .then(|| ("level", "at L2 every outward action waits for a human".to_owned()))
 }
 
 fn wait(mut round: Round, verified: Verified, code: &str, why: String) -> Step {

@@ -38,7 +38,8 @@ pub(super) fn baselined(mut round: Round, baselined: Baselined) -> Result<Step, 
     if round.phase != Phase::Baselining {
         return Err(round.misfit("baselined", "no gate was asked for on base"));
     }
-    let declared = |name: &str| round.facts.started.spec.gates.iter().any(|gate| gate.name() == name && is_red_first(gate));
+    let declared =
+        |name: &str| round.facts.started.spec.gates.iter().any(|gate| gate.name() == name && is_red_first(gate));
     let red_first: Vec<_> = baselined.results.iter().filter(|result| declared(&result.name)).cloned().collect();
     round.facts.baseline = baselined.results;
     if let Some(broken) = red_first.iter().find(|result| result.status == GateStatus::Failed) {

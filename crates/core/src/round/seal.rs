@@ -45,7 +45,11 @@ fn fatal(round: &Round, findings: &SealFindings) -> Option<(RoundOutcome, &'stat
     let spec = &round.facts.started.spec;
     let list = |what: &str, paths: &[String]| format!("{what}: {}", paths.join(", "));
     if !findings.refused_paths.is_empty() {
-        return Some((RoundOutcome::Refused, "path-refused", list("paths that may not be sealed", &findings.refused_paths)));
+        return Some((
+            RoundOutcome::Refused,
+            "path-refused",
+            list("paths that may not be sealed", &findings.refused_paths),
+        ));
     }
     if attempt.has_change() && spec.level == LoopLevel::L1Report {
         let text = "a loop at L1 changed files; the change was discarded".to_owned();

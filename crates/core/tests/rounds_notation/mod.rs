@@ -15,7 +15,7 @@ use loopwright_core::units::Usd;
 use loopwright_core::verdict::{Judgement, Scored, VerdictWord};
 
 /// Reads the notation. The first line that is no comment describes the loop.
-pub fn events(text: &str) -> Vec<Event> {
+pub(crate) fn events(text: &str) -> Vec<Event> {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let mut attempt = 0;
     let first = started(&Words::of(lines.next().expect("a loop line")));
@@ -59,7 +59,8 @@ fn started(words: &Words<'_>) -> Event {
     let mut spec = LoopSpec::new("demo", "mend the sum", level);
     spec.attempts = words.get("attempts").map_or(3, |text| text.parse().expect("a number"));
     spec.gates = words.list("gates").into_iter().map(|name| gate(&name)).collect();
-    spec.output = words.list("output").iter().map(|kind| OutputSpec::new(ActionKind::parse(kind).expect("a kind"))).collect();
+    spec.output =
+        words.list("output").iter().map(|kind| OutputSpec::new(ActionKind::parse(kind).expect("a kind"))).collect();
     if spec.output.is_empty() {
         spec.output = vec![OutputSpec::new(ActionKind::PullRequest)];
     }
@@ -108,7 +109,11 @@ fn event(words: &Words<'_>, attempt: u32) -> Event {
         "checker-started" => Event::CheckerStarted(agent(attempt, Some("n".into()))),
         "checked" => Event::Checked(Box::new(checked(words, attempt))),
         "decided" => Event::Decided {
-            decision: if words.has("auto") { GateDecision::AutoProceed } else { GateDecision::escalate("not on the list") },
+            decision: if words.has("auto") {
+                GateDecision::AutoProceed
+            } else {
+                GateDecision::escalate("not on the list")
+            },
         },
         "approved" => Event::Approved(said(words)),
         "denied" => Event::Denied(said(words)),
@@ -223,13 +228,17 @@ fn results(words: &Words<'_>) -> Vec<GateResult> {
 }
 
 fn checked(words: &Words<'_>, attempt: u32) -> Checked {
-    let scored = |verdict| Scored { verdict, said: verdict, mean: Some(4.0), summary: "seen".into(), scores: Vec::new() };
+    let scored =
+        |verdict| Scored { verdict, said: verdict, mean: Some(4.0), summary: "seen".into(), scores: Vec::new() };
     let judgement = match words.rest.first().copied() {
         Some("pass") => Judgement::Pass { scored: scored(VerdictWord::Pass) },
-        Some("fail") => {
-            Judgement::Fail { reasons: vec![words.get("why").unwrap_or("scope 2").into()], scored: scored(VerdictWord::Fail) }
+        Some("fail") => Judgement::Fail {
+            reasons: vec![words.get("why").unwrap_or("scope 2").into()],
+            scored: scored(VerdictWord::Fail),
+        },
+        Some("escalate") => {
+            Judgement::Escalate { reasons: vec!["unsure".into()], scored: scored(VerdictWord::Escalate) }
         }
-        Some("escalate") => Judgement::Escalate { reasons: vec!["unsure".into()], scored: scored(VerdictWord::Escalate) },
         Some("malformed") => Judgement::Malformed { why: "not JSON".into() },
         Some("forged") => Judgement::Forged { why: "the nonce is not this round's".into() },
         Some(_) | None => Judgement::Missing,

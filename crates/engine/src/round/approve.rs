@@ -1,7 +1,7 @@
 //! Approve: asks the level's human gate. It advises; the level and the sensitive paths were decided before.
 
-use super::bindings::Outlet;
 use super::Run;
+use super::bindings::Outlet;
 use loopwright_core::human_gate::{GateDecision, ProposedAction};
 use loopwright_core::round::Event;
 

@@ -50,7 +50,11 @@ impl Run<'_> {
             item: self.work_item(),
             diff,
             gates: sealed.gates.iter().map(evidence).collect(),
-            staged: sealed.items.iter().map(|item| Named { name: item.name.clone(), text: item.body.clone() }).collect(),
+            staged: sealed
+                .items
+                .iter()
+                .map(|item| Named { name: item.name.clone(), text: item.body.clone() })
+                .collect(),
             remarks,
             nonce: nonce.to_owned(),
             tree: sealed.tree.clone().unwrap_or_default(),
@@ -88,7 +92,8 @@ impl Run<'_> {
         for name in &self.spec().context {
             let blob = self.spaces.engine().read_blob(&base, name, CONTEXT_MAX).await;
             let blob = blob.map_err(|error| Trouble::broke(Stage::Make, "context", &error))?;
-            let text = blob.map_or_else(|| "(not in base)".to_owned(), |bytes| String::from_utf8_lossy(&bytes).into_owned());
+            let text =
+                blob.map_or_else(|| "(not in base)".to_owned(), |bytes| String::from_utf8_lossy(&bytes).into_owned());
             files.push(Named { name: name.clone(), text });
         }
         Ok(files)
@@ -100,7 +105,8 @@ impl Run<'_> {
         let commit = isolate::parse(sealed.commit.as_deref().unwrap_or_default())?;
         let diff = self.spaces.engine().unified_diff(&base, &commit, DIFF_MAX).await;
         let diff = diff.map_err(|error| Trouble::broke(Stage::Check, "diff", &error))?;
-        let cut = "the diff was too long and is cut here: you have not seen all of it, so read the files or do not pass it";
+        let cut =
+            "the diff was too long and is cut here: you have not seen all of it, so read the files or do not pass it";
         let remarks = if diff.whole { Vec::new() } else { vec![cut.to_owned()] };
         Ok((split(&diff.text), remarks))
     }

@@ -54,7 +54,15 @@ impl Run<'_> {
         let attempt = self.sealed_attempt()?;
         let nonce = random::nonce().map_err(Trouble::Fatal)?;
         let folder = workspace.root.join(format!("check-{}", random::nonce().map_err(Trouble::Fatal)?));
-        let desk = Desk { nonce, home: folder.join("home"), tmp: folder.join("tmp"), sink: folder.join("sink"), outbox: folder.join("outbox"), items: folder.join("items"), view: PathBuf::new() };
+        let desk = Desk {
+            nonce,
+            home: folder.join("home"),
+            tmp: folder.join("tmp"),
+            sink: folder.join("sink"),
+            outbox: folder.join("outbox"),
+            items: folder.join("items"),
+            view: PathBuf::new(),
+        };
         for path in [&desk.home, &desk.tmp, &desk.sink, &desk.outbox, &desk.items] {
             places::make_dir(path).map_err(|error| Trouble::broke(Stage::Check, "desk", &error))?;
         }

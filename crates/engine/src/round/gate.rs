@@ -1,7 +1,6 @@
 //! Gate: runs the mechanical checks on a pristine checkout of the sealed commit, with the files that decide them from base.
 
-use super::{Run, Trouble, isolate};
-use crate::gates::{GateRun, Gates};
+use super::{Run, Trouble};
 use loopwright_core::gate::GateResult;
 use loopwright_core::round::{Event, Gated, Stage};
 

@@ -247,7 +247,14 @@ fn item_row(round: &Round, outcome: RoundOutcome, when: &When, changes: &mut Vec
         repo: facts.started.repo.clone(),
         loop_name: facts.started.spec.name.clone(),
         key: item.key.clone(),
-        state: if good { "processed" } else if given_up { "waiting" } else { "failed" }.to_owned(),
+        state: if good {
+            "processed"
+        } else if given_up {
+            "waiting"
+        } else {
+            "failed"
+        }
+        .to_owned(),
         failures,
         round: facts.started.round.clone(),
         updated_ms: when.now_ms,

@@ -8,9 +8,9 @@ use crate::staging;
 use crate::store::{Ceiling, Change, Reserve, SpendScope};
 use crate::{clock, prices};
 use loopwright_core::budget::{self, BudgetLimit, Reservation, Spend};
+use loopwright_core::outbox;
 use loopwright_core::round::{AgentEnd, AgentStarted, Event, Feedback, Made, Stage, Staged};
 use loopwright_core::spec::{CheckMode, Role};
-use loopwright_core::outbox;
 use std::path::PathBuf;
 use tokio::time::Instant;
 
@@ -153,7 +153,8 @@ impl Run<'_> {
             Ok(outcome) => (outcome.text.chars().take(TEXT_MAX).collect(), u32::from(outcome.leaky)),
             Err(_) => (String::new(), 0),
         };
-        let staged = outbox::parse_batch(&files).and_then(|items| outbox::permit(items, self.spec(), self.spec().level));
+        let staged =
+            outbox::parse_batch(&files).and_then(|items| outbox::permit(items, self.spec(), self.spec().level));
         Ok(Made {
             attempt,
             end,
@@ -163,7 +164,11 @@ impl Run<'_> {
             staged: match staged {
                 Ok(items) => Staged::Items { items },
                 Err(refused) => Staged::Refused {
-                    problems: refused.problems.iter().map(|problem| format!("{}: {}", problem.name, problem.why)).collect(),
+                    problems: refused
+                        .problems
+                        .iter()
+                        .map(|problem| format!("{}: {}", problem.name, problem.why))
+                        .collect(),
                 },
             },
             transcript,

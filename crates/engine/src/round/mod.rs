@@ -31,7 +31,9 @@ use crate::store::{Batch, Change, NewEvent, StoreError, StoreErrorKind};
 use crate::workspace::{Workspace, WorkspaceError, Workspaces};
 use journal::When;
 use loopwright_core::budget::BudgetLimit;
-use loopwright_core::round::{Action, Broke, Ceiling, Event, Phase, Recorded, Round, Stage, Step, Stopped, StoppedBy, step};
+use loopwright_core::round::{
+    Action, Broke, Ceiling, Event, Phase, Recorded, Round, Stage, Step, Stopped, StoppedBy, step,
+};
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -135,7 +137,9 @@ impl Run<'_> {
         let event = match trouble {
             Trouble::Fatal(error) => return Err(error),
             Trouble::Broke(broke) => Event::Broke(broke),
-            Trouble::Stopped => Event::Stopped(Stopped { by: StoppedBy::Signal, text: "stopped by a signal".to_owned() }),
+            Trouble::Stopped => {
+                Event::Stopped(Stopped { by: StoppedBy::Signal, text: "stopped by a signal".to_owned() })
+            }
             Trouble::Ceiling(text) => Event::Ceiling(Ceiling { limit: BudgetLimit::Day, text }),
         };
         match self.apply(event, Vec::new()).await {
@@ -217,7 +221,11 @@ impl Run<'_> {
 
     fn workspace(&self, stage: Stage) -> Result<&Workspace, Trouble> {
         self.workspace.as_ref().ok_or_else(|| {
-            Trouble::Broke(Broke { stage, code: "workspace".to_owned(), text: "the round's workspace is gone".to_owned() })
+            Trouble::Broke(Broke {
+                stage,
+                code: "workspace".to_owned(),
+                text: "the round's workspace is gone".to_owned(),
+            })
         })
     }
 

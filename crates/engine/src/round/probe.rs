@@ -18,7 +18,9 @@ const KEY_MAX: usize = 200;
 
 impl Run<'_> {
     pub(super) async fn probe(&mut self) -> Result<Event, Trouble> {
-        let Some(probe) = self.spec().on.probe.clone() else { return Ok(Event::Probed(Probed::Work { items: Vec::new() })) };
+        let Some(probe) = self.spec().on.probe.clone() else {
+            return Ok(Event::Probed(Probed::Work { items: Vec::new() }));
+        };
         let ProbeSpec::Run { run, items, .. } = probe else {
             return Ok(failed("built-in probes are not part of this build; name a command"));
         };
@@ -60,7 +62,9 @@ impl Run<'_> {
             How::Exited(0) => Ok(read_items(form, &ended.stdout.to_lossy_string())),
             How::Exited(1) => Ok(Probed::Nothing),
             How::Cancelled => Err(Trouble::Stopped),
-            how => Ok(Probed::Failed { text: format!("the probe ended as {how:?}: {}", last_line(&ended.stderr.to_lossy_string())) }),
+            how => Ok(Probed::Failed {
+                text: format!("the probe ended as {how:?}: {}", last_line(&ended.stderr.to_lossy_string())),
+            }),
         }
     }
 
@@ -97,11 +101,15 @@ fn read_items(form: ItemsForm, text: &str) -> Probed {
         ItemsForm::Lines => lines(text),
         ItemsForm::Json => match serde_json::from_str::<Vec<Item>>(text) {
             Ok(items) => items,
-            Err(error) => return Probed::Failed { text: format!("the probe's items are not JSON as documented: {error}") },
+            Err(error) => {
+                return Probed::Failed { text: format!("the probe's items are not JSON as documented: {error}") };
+            }
         },
     };
     if items.len() > ITEMS_MAX || items.iter().any(|item| item.key.is_empty() || item.key.len() > KEY_MAX) {
-        return Probed::Failed { text: format!("a probe gives at most {ITEMS_MAX} items with keys of 1 to {KEY_MAX} bytes") };
+        return Probed::Failed {
+            text: format!("a probe gives at most {ITEMS_MAX} items with keys of 1 to {KEY_MAX} bytes"),
+        };
     }
     let mut seen = BTreeSet::new();
     let items: Vec<_> = items.into_iter().filter(|item| seen.insert(item.key.clone())).collect();

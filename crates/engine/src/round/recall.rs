@@ -17,7 +17,12 @@ impl Run<'_> {
         let store = self.engine.store();
         let day = clock::day(self.started_ms);
         let spend = store.spend(SpendScope::Loop, &repo, &name, &day).await?;
-        let query = RoundsQuery { repo: Some(repo.clone()), loop_name: Some(name.clone()), limit: HISTORY + 1, ..RoundsQuery::default() };
+        let query = RoundsQuery {
+            repo: Some(repo.clone()),
+            loop_name: Some(name.clone()),
+            limit: HISTORY + 1,
+            ..RoundsQuery::default()
+        };
         let rounds = store.rounds(query).await?;
         let history = rounds.iter().filter(|row| row.id != started.round).take(HISTORY as usize);
         let history = history.map(|row| {

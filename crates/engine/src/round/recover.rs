@@ -32,7 +32,8 @@ pub struct Recorded {
 pub fn fold(id: &str, events: &[StoredEvent]) -> Result<Recorded, EngineError> {
     let mut parsed = Vec::with_capacity(events.len());
     for event in events {
-        let unreadable = |error: serde_json::Error| EngineError::Unreadable { round: id.to_owned(), why: error.to_string() };
+        let unreadable =
+            |error: serde_json::Error| EngineError::Unreadable { round: id.to_owned(), why: error.to_string() };
         parsed.push(serde_json::from_str::<Event>(&event.body).map_err(unreadable)?);
     }
     let folded = Round::replay(parsed).map_err(|source| EngineError::History { round: id.to_owned(), source })?;
@@ -94,7 +95,9 @@ impl Engine {
         let mut run = Run::reopen(self, bind, recorded, progress, cancel).await?;
         let actions = match run.apply(event, Vec::new()).await {
             Ok(actions) => actions,
-            Err(Trouble::Fatal(EngineError::History { source, .. })) => return Err(EngineError::Stale(source.to_string())),
+            Err(Trouble::Fatal(EngineError::History { source, .. })) => {
+                return Err(EngineError::Stale(source.to_string()));
+            }
             Err(trouble) => run.trouble(trouble).await?,
         };
         run.drive(actions).await?;

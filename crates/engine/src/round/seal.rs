@@ -16,7 +16,10 @@ impl Run<'_> {
         let words = self.commit_words(attempt);
         let sealed = self.spaces.seal(&workspace, &words, SealLimits::default()).await;
         let sealed = sealed.map_err(workspace_trouble(Stage::Seal))?;
-        self.stage(Stage::Seal, format!("{} files changed, tree {}", sealed.changes.len(), short(sealed.tree.as_str())));
+        self.stage(
+            Stage::Seal,
+            format!("{} files changed, tree {}", sealed.changes.len(), short(sealed.tree.as_str())),
+        );
         let kept = self.spaces.engine().keep(self.id(), &format!("attempt-{attempt}"), &sealed.commit).await;
         kept.map_err(|error| Trouble::broke(Stage::Seal, "keep", &error))?;
         let (items, notes) = self.candidate_items(!sealed.changes.is_empty());
@@ -74,12 +77,19 @@ impl Run<'_> {
         }
         let kind = [ActionKind::PullRequest, ActionKind::Commit].into_iter().find(|kind| spec.outputs(*kind))?;
         let staged = items.iter().any(|item| item.kind == kind);
-        (changed && !staged).then(|| crate::outbox::default_item(kind, next, &spec.intent))
+        (changed && !staged).then(|| crate::interim::outbox::default_item(kind, next, &spec.intent))
     }
 
     async fn examine(&self, sealed: &SealedTree, items: &[StagedItem]) -> Result<SealFindings, Trouble> {
         let base = isolate::parse(self.round.facts().base.as_deref().unwrap_or_default())?;
-        let examined = crate::gates::examine(self.spec(), &self.engine.settings.sensitive, self.spaces.engine(), &base, sealed, items);
+        let examined = crate::interim::gates::examine(
+            self.spec(),
+            &self.engine.settings.sensitive,
+            self.spaces.engine(),
+            &base,
+            sealed,
+            items,
+        );
         examined.await.map_err(|error| Trouble::broke(Stage::Seal, "examine", &error))
     }
 }
@@ -95,5 +105,10 @@ fn fact(change: &crate::workspace::Change) -> ChangeFact {
         ChangeStatus::Deleted => "deleted",
         ChangeStatus::TypeChanged => "type-changed",
     };
-    ChangeFact { path: change.path.clone(), status: status.to_owned(), added: change.lines_added, removed: change.lines_removed }
+    ChangeFact {
+        path: change.path.clone(),
+        status: status.to_owned(),
+        added: change.lines_added,
+        removed: change.lines_removed,
+    }
 }

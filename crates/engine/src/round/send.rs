@@ -4,7 +4,7 @@
 use super::bindings::Outlet;
 use super::journal::outbox_row;
 use super::{Run, Trouble};
-use crate::outbox::{LocalForge, Prior, Verdict, deliver_one};
+use crate::interim::outbox::{LocalForge, Prior, Verdict, deliver_one};
 use crate::store::{Batch, Change, OutboxRow};
 use loopwright_core::deliver::{Deliver, Delivery, Fact};
 use loopwright_core::outbox::{self, StagedItem};
@@ -55,7 +55,8 @@ impl Run<'_> {
     async fn claim(&mut self, item: &StagedItem, tries: i64) -> Result<Prior, Trouble> {
         let rows = self.engine.store().outbox(self.id()).await?;
         let found = rows.iter().find(|row| row.position == i64::from(item.position));
-        let prior = if tries > 0 || found.is_some_and(|row| row.state == "claimed") { Prior::MaybeSent } else { Prior::Fresh };
+        let prior =
+            if tries > 0 || found.is_some_and(|row| row.state == "claimed") { Prior::MaybeSent } else { Prior::Fresh };
         let row = outbox_row(&self.round, item, "claimed", &self.when());
         let claim = Some(format!("pid {}", std::process::id()));
         let tries = found.map_or(0, |row| row.tries) + 1;
@@ -77,7 +78,8 @@ impl Run<'_> {
             Outlet::Deliver(deliver) => Ok(Some(Arc::clone(deliver))),
             Outlet::LocalForge => {
                 let folder = self.engine.places.forge(&self.repo.id);
-                let forge = LocalForge::open(&folder, self.spaces.engine().clone(), Arc::clone(&self.engine.settings.clock));
+                let forge =
+                    LocalForge::open(&folder, self.spaces.engine().clone(), Arc::clone(&self.engine.settings.clock));
                 Ok(Some(Arc::new(forge.await.map_err(|error| Trouble::broke(Stage::Send, "forge", &error))?)))
             }
         }

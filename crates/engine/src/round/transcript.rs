@@ -24,9 +24,9 @@ impl<'a> Transcript<'a> {
     /// Opens the file; a transcript that cannot be kept does not stop the round.
     pub(super) fn open(folder: &Path, role: Role, name: &str, progress: &'a dyn Progress) -> Self {
         let path = folder.join(format!("{name}.log"));
-        let opened = crate::places::make_dir(folder).ok().and_then(|()| {
-            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path).ok()
-        });
+        let opened = crate::places::make_dir(folder)
+            .ok()
+            .and_then(|()| fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path).ok());
         Self { progress, role, file: opened.map(BufWriter::new), path, left: KEPT_MAX }
     }
 
