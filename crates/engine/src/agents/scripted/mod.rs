@@ -34,6 +34,8 @@ mod choose;
 mod host;
 mod parse;
 mod perform;
+#[cfg(test)]
+mod tests;
 mod verb;
 mod verbs;
 mod wire;
