@@ -168,11 +168,6 @@ impl Stage {
         let (invocation, proc, mut log) = (self.invocation(role), Proc::new(Seam::none()), Seen::default());
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
         let cancel = Cancel::new();
-        let mut started = |who: &Started| {
-            // Were the search blind, nothing left at the end would mean nothing.
-            assert!(!loopwright_sandbox::leftovers(&self.prefix).is_empty(), "a running tree is found");
-            started(who);
-        };
         let result = runtime.block_on(agent.invoke(&invocation, &proc, &mut log, &cancel, &mut started));
         let left = loopwright_sandbox::leftovers(&self.prefix);
         assert!(left.is_empty(), "processes are left: {left:?}");
@@ -438,7 +433,11 @@ fn agent_waits_for_a_file() {
     let stage = Stage::new();
     let flag = stage.path("flag");
     let script = format!("sleep-until {}\nsay it came", flag.display());
-    let played = stage.play_as(Role::Maker, &script, |_| std::fs::write(&flag, "").expect("a file can be written"));
+    let played = stage.play_as(Role::Maker, &script, |_| {
+        // Were the search blind, a search that finds nothing left at the end of every test would mean nothing.
+        assert!(!loopwright_sandbox::leftovers(&stage.prefix).is_empty(), "a running tree is found by its cookie");
+        std::fs::write(&flag, "").expect("a file can be written");
+    });
     assert_eq!(played.outcome().text, "it came");
 }
 

@@ -1,7 +1,7 @@
 //! Scripts as text: what is read, what is refused on which line, and which block a start gets.
 
 use super::choose::Chooser;
-use super::parse::Script;
+use super::parse::{Block, Script};
 use super::verb::Verb;
 use expect_test::{Expect, expect};
 use loopwright_core::spec::Role;
@@ -15,7 +15,7 @@ fn check(scripts: &[&str], expected: Expect) {
 }
 
 #[test]
-fn bad_scripts_are_refused_with_their_line() {
+fn bad_blocks_and_texts_are_refused_with_their_line() {
     check(
         &[
             "@ maker\nsay hi\ndance\n",
@@ -32,29 +32,9 @@ fn bad_scripts_are_refused_with_their_line() {
             "write a.txt \"a\"b\n",
             "write a.txt \"a\" b\n",
             "say \"\\q\"\n",
-            "replace a b\n",
-            "replace a b c d\n",
-            "hang now\n",
             "hang <<END\nx\nEND\n",
-            "exit x\n",
-            "exit 99999999999\n",
-            "die NOW\n",
-            "bytes abc\n",
-            "bytes zz\n",
-            "flood\n",
-            "flood 10Q\n",
-            "flood 99999999999G\n",
-            "flood 1 word\n",
-            "run\n",
-            "usage\n",
-            "usage money=1\n",
-            "verdict\n",
-            "verdict pass tests=x@gate:t\n",
-            "verdict pass tests=5@nowhere\n",
             "verdict raw {} <<END\nx\nEND\n",
-            "write-later soon a b\n",
             "write-later 5 a\n",
-            "eat-memory 1 2\n",
         ],
         expect![[r#"
             script line 3: unknown verb `dance`; verbs are say, flood, bytes, write, append, replace, delete, symlink, hardlink, fifo, commit, git, run, stage, cannot, verdict, usage, exit, die, hang, sleep-until, ignore-term, stop-self, setsid-child, fork-bomb, eat-memory, fill-disk, leak-pipe, write-later, read, env, connect, resolve, kill-parent, ptrace
@@ -71,10 +51,42 @@ fn bad_scripts_are_refused_with_their_line() {
             script line 1: a closing quote is followed by a space or the end of the line
             script line 1: words after the quoted text
             script line 1: unknown escape `\q`; known are \n, \t, \" and \\
+            script line 1: `hang` takes no text of several lines
+            script line 1: text stands on the line or below it, not both
+            script line 1: write `write-later … TEXT, or … <<END with lines below it`
+        "#]],
+    );
+}
+
+#[test]
+fn bad_words_are_refused_with_what_is_wanted() {
+    check(
+        &[
+            "replace a b\n",
+            "replace a b c d\n",
+            "hang now\n",
+            "exit x\n",
+            "exit 99999999999\n",
+            "die NOW\n",
+            "bytes abc\n",
+            "bytes zz\n",
+            "flood\n",
+            "flood 10Q\n",
+            "flood 99999999999G\n",
+            "flood 1 word\n",
+            "run\n",
+            "usage\n",
+            "usage money=1\n",
+            "verdict\n",
+            "verdict pass tests=x@gate:t\n",
+            "verdict pass tests=5@nowhere\n",
+            "write-later soon a b\n",
+            "eat-memory 1 2\n",
+        ],
+        expect![[r#"
             script line 1: write `replace PATH "old" "new"`
             script line 1: write `replace PATH "old" "new"`
             script line 1: `hang` takes no words
-            script line 1: `hang` takes no text of several lines
             script line 1: `x` is no number that fits
             script line 1: `99999999999` is no number that fits
             script line 1: unknown signal `NOW`; signals are HUP, INT, QUIT, ILL, ABRT, FPE, KILL, SEGV, PIPE, ALRM, TERM, BUS, USR1, USR2
@@ -90,9 +102,7 @@ fn bad_scripts_are_refused_with_their_line() {
             script line 1: write `verdict pass|fail|escalate dimension=score@path:line …, or raw JSON`
             script line 1: `x` is no number that fits
             script line 1: `nowhere` is no path:line, gate:name or item:name:line
-            script line 1: text stands on the line or below it, not both
             script line 1: `soon` is no number that fits
-            script line 1: write `write-later … TEXT, or … <<END with lines below it`
             script line 1: write `eat-memory [SIZE]`
         "#]],
     );
@@ -121,142 +131,23 @@ exit 0
 @ checker
 verdict pass correctness=5@calc.py:2 scope=5@gate:tests tests=4@gate:tests
 "#;
+    let blocks = Script::parse(script).expect("the contract's example is a script").blocks;
+    let told = |block: &Block| {
+        let steps: String = block.steps.iter().map(|step| format!("{}: {:?}\n", step.line, step.verb)).collect();
+        format!("{:?}\n{steps}", block.header)
+    };
     expect![[r#"
-        [
-            Block {
-                header: Some(
-                    Header {
-                        role: Maker,
-                        attempt: Some(
-                            1,
-                        ),
-                    },
-                ),
-                steps: [
-                    Step {
-                        line: 3,
-                        on_failure: Exit,
-                        verb: Say(
-                            "I will fix the sign\n",
-                        ),
-                    },
-                    Step {
-                        line: 4,
-                        on_failure: Exit,
-                        verb: Replace {
-                            path: "calc.py",
-                            old: "a - b",
-                            new: "a + b",
-                        },
-                    },
-                    Step {
-                        line: 5,
-                        on_failure: Exit,
-                        verb: Run(
-                            [
-                                "python3",
-                                "-m",
-                                "pytest",
-                                "-q",
-                            ],
-                        ),
-                    },
-                    Step {
-                        line: 6,
-                        on_failure: Exit,
-                        verb: Write {
-                            path: "notes.md",
-                            text: "two lines\nof text\n",
-                        },
-                    },
-                    Step {
-                        line: 10,
-                        on_failure: Exit,
-                        verb: Stage {
-                            name: "issue-comment-7.md",
-                            text: "Fixed the sign.",
-                        },
-                    },
-                    Step {
-                        line: 11,
-                        on_failure: Exit,
-                        verb: Usage(
-                            [
-                                (
-                                    "input",
-                                    "1200",
-                                ),
-                                (
-                                    "output",
-                                    "300",
-                                ),
-                                (
-                                    "cache_read",
-                                    "0",
-                                ),
-                            ],
-                        ),
-                    },
-                    Step {
-                        line: 12,
-                        on_failure: Exit,
-                        verb: Exit(
-                            0,
-                        ),
-                    },
-                ],
-            },
-            Block {
-                header: Some(
-                    Header {
-                        role: Checker,
-                        attempt: None,
-                    },
-                ),
-                steps: [
-                    Step {
-                        line: 15,
-                        on_failure: Exit,
-                        verb: Verdict {
-                            word: "pass",
-                            scores: [
-                                ScoreWord {
-                                    dimension: "correctness",
-                                    score: 5,
-                                    places: [
-                                        Line {
-                                            path: "calc.py",
-                                            line: 2,
-                                        },
-                                    ],
-                                },
-                                ScoreWord {
-                                    dimension: "scope",
-                                    score: 5,
-                                    places: [
-                                        Gate(
-                                            "tests",
-                                        ),
-                                    ],
-                                },
-                                ScoreWord {
-                                    dimension: "tests",
-                                    score: 4,
-                                    places: [
-                                        Gate(
-                                            "tests",
-                                        ),
-                                    ],
-                                },
-                            ],
-                            summary: "scripted verdict: pass",
-                        },
-                    },
-                ],
-            },
-        ]
-    "#]]
-    .assert_debug_eq(&Script::parse(script).expect("the contract's example is a script").blocks);
+        Some(Header { role: Maker, attempt: Some(1) })
+        3: Say("I will fix the sign\n")
+        4: Replace { path: "calc.py", old: "a - b", new: "a + b" }
+        5: Run(["python3", "-m", "pytest", "-q"])
+        6: Write { path: "notes.md", text: "two lines\nof text\n" }
+        10: Stage { name: "issue-comment-7.md", text: "Fixed the sign." }
+        11: Usage([("input", "1200"), ("output", "300"), ("cache_read", "0")])
+        12: Exit(0)
+        Some(Header { role: Checker, attempt: None })
+        15: Verdict { word: "pass", scores: [ScoreWord { dimension: "correctness", score: 5, places: [Line { path: "calc.py", line: 2 }] }, ScoreWord { dimension: "scope", score: 5, places: [Gate("tests")] }, ScoreWord { dimension: "tests", score: 4, places: [Gate("tests")] }], summary: "scripted verdict: pass" }
+    "#]].assert_eq(&blocks.iter().map(told).collect::<String>());
 }
 
 #[test]
