@@ -19,3 +19,5 @@ pub use skip::skip;
 
 /// Where tests look for programs: the system's folders, whatever the developer's shell says.
 pub const TRUSTED_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+pub mod postgres;

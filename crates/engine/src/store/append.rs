@@ -2,9 +2,10 @@
 //! Which rows belong to an event is the round driver's business.
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use super::chain;
-use super::conn::{Conn, Outcome, args};
+use super::conn::{Conn, Dialect, Outcome, args};
 use super::error::{During as _, StoreError, StoreErrorKind};
 use super::open::{Ownership, SqlStore, Writer};
 use super::owner;
@@ -25,8 +26,9 @@ const AMOUNT_MAX: i64 = 1_000_000_000_000_000;
 
 /// What a transaction leaves behind if it was kept, to find out after a lost answer.
 struct Trace {
-    /// The number of events the round then has.
+    /// The number of events the round then has, and how many of them are new.
     count: i64,
+    fresh: usize,
     /// The head after it.
     seq: i64,
     hash: String,
@@ -96,9 +98,12 @@ impl SqlStore {
         let event = conn.row("SELECT hash FROM events WHERE seq = $1", args![trace.seq]).await?;
         let hash: Option<String> = event.map(|row| row.get(0)).transpose()?;
         conn.rollback().await?;
-        // The head's count of writes also tells a batch without events; it means ours only under our fence.
-        let ours_alone = guard.fence == ours.fence && guard.writes >= trace.writes;
-        Ok(ours_alone && (trace.seq == 0 || hash.as_deref() == Some(&trace.hash)))
+        // The last event's hash is proof. A batch without events left nothing but the count of writes,
+        // which means ours only as long as nobody else may write.
+        Ok(match trace.fresh {
+            0 => guard.fence == ours.fence && guard.writes >= trace.writes,
+            _ => hash.as_deref() == Some(&trace.hash),
+        })
     }
 
     pub(super) async fn extend_lease(&self) -> Result<(), StoreError> {
@@ -116,21 +121,35 @@ impl SqlStore {
         answer.during(doing)
     }
 
+    /// Gives everything back whatever fails on the way, and tells the first failure.
     pub(super) async fn give_back(&self) -> Result<(), StoreError> {
-        let doing = || format!("close store `{}`", self.place.name());
         let mut writer = self.writer.lock().await;
         writer.closed = true;
-        if let Some(mut conn) = writer.conn.take() {
-            if let (Conn::Postgres(_), Some(ours)) = (&conn, self.ownership) {
-                owner::extend(&mut conn, ours.fence, std::time::Duration::ZERO).await.during(doing)?;
-            }
-            conn.close().await.during(doing)?;
-        }
-        if let Some(conn) = self.reader.lock().await.take() {
-            conn.close().await.during(doing)?;
-        }
+        // The reader first: SQLite folds its log into the database when the last connection closes, and
+        // only one that may write can do that.
+        let closed = match self.reader.lock().await.take() {
+            Some(conn) => conn.close().await,
+            None => Ok(()),
+        };
+        let released = match (writer.conn.take(), self.ownership) {
+            (Some(conn), Some(ours)) => release(conn, ours).await,
+            _ => Ok(()),
+        };
         writer.lock = None;
-        Ok(())
+        released.and(closed).during(|| format!("close store `{}`", self.place.name()))
+    }
+}
+
+/// Ends our lease and closes the connection. A store that was taken over has nothing to give back.
+async fn release(mut conn: Conn, ours: Ownership) -> Outcome<()> {
+    let ended = match conn.dialect() {
+        Dialect::Sqlite => Ok(()),
+        Dialect::Postgres => owner::extend(&mut conn, ours.fence, Duration::ZERO).await,
+    };
+    let closed = conn.close().await;
+    match ended {
+        Err(StoreErrorKind::Fenced { .. }) => closed,
+        ended => ended.and(closed),
     }
 }
 
@@ -203,7 +222,8 @@ async fn fill(conn: &mut Conn, ours: Ownership, batch: &Batch) -> Outcome<Trace>
     }
     let writes = guard.writes + 1;
     conn.exec("UPDATE head SET seq = $1, hash = $2, writes = $3 WHERE id = 1", args![seq, &hash, writes]).await?;
-    Ok(Trace { count: batch.expect_index + batch.events.len() as i64, seq, hash, writes })
+    let fresh = batch.events.len();
+    Ok(Trace { count: batch.expect_index + fresh as i64, fresh, seq, hash, writes })
 }
 
 async fn expect_index(conn: &mut Conn, batch: &Batch) -> Outcome<()> {

@@ -177,7 +177,7 @@ impl Conn {
 
     /// Runs one statement and tells how many rows it touched.
     pub(super) async fn exec(&mut self, sql: impl Into<Cow<'static, str>>, args: &[Arg<'_>]) -> Outcome<u64> {
-        no_nul(args)?;
+        storable(args)?;
         let sql = sql.into();
         Ok(match self {
             Conn::Sqlite(conn) => bound!(sql, args).execute(conn).await?.rows_affected(),
@@ -187,7 +187,7 @@ impl Conn {
 
     /// Runs one query and returns all its rows; callers bound them with `LIMIT`.
     pub(super) async fn rows(&mut self, sql: impl Into<Cow<'static, str>>, args: &[Arg<'_>]) -> Outcome<Vec<Row>> {
-        no_nul(args)?;
+        storable(args)?;
         let sql = sql.into();
         Ok(match self {
             Conn::Sqlite(conn) => {
@@ -248,11 +248,21 @@ fn safe(sql: Cow<'static, str>) -> SqlStr {
     }
 }
 
+/// The largest text of any kind; the tighter limits are the batch's.
+const TEXT_MAX: usize = 4 << 20;
+
 /// PostgreSQL cannot store a zero byte in text, so SQLite must not either.
-fn no_nul(args: &[Arg<'_>]) -> Outcome<()> {
-    let nul = |arg: &Arg<'_>| matches!(arg, Arg::Text(Some(text)) if text.contains('\0'));
-    if args.iter().any(nul) {
-        return Err(StoreErrorKind::Invalid("a text holds a zero byte".into()));
+fn storable(args: &[Arg<'_>]) -> Outcome<()> {
+    for arg in args {
+        match arg {
+            Arg::Text(Some(text)) if text.len() > TEXT_MAX => {
+                return Err(StoreErrorKind::Invalid(format!("a text of more than {TEXT_MAX} bytes")));
+            }
+            Arg::Text(Some(text)) if text.contains('\0') => {
+                return Err(StoreErrorKind::Invalid("a text holds a zero byte".into()));
+            }
+            _ => {}
+        }
     }
     Ok(())
 }

@@ -81,3 +81,13 @@ async fn step_locked(conn: &mut Conn, all: &[Migration]) -> Outcome<bool> {
     conn.exec("UPDATE meta SET schema_version = $1 WHERE id = 1", args![found + 1]).await?;
     Ok(true)
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::Migration;
+
+    /// A later version, for tests of the way there.
+    pub(in crate::store) const fn next(common: &'static str) -> Migration {
+        Migration { common, sqlite: "", postgres: "" }
+    }
+}

@@ -51,7 +51,6 @@ pub(super) struct Writer {
 }
 
 /// Where the database is.
-#[expect(clippy::large_enum_variant, reason = "there is one of it a store")]
 pub(super) enum Place {
     Sqlite(SqlitePlace),
     Postgres(PostgresPlace),
@@ -184,4 +183,83 @@ async fn own_postgres(place: &PostgresPlace, info: &OwnerInfo, all: &[Migration]
     let writer = Writer { conn: Some(conn), lock: None, closed: false };
     let ownership = Ownership { fence, lease: info.lease };
     Ok(SqlStore::owning(Place::Postgres(place.clone()), reader, writer, ownership))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rows::{InboxRow, ItemRow, LoopRow, OutboxRow, RoundRow, RoundsQuery, RoundsWhich, select};
+    use super::super::{Store as _, read};
+    use super::*;
+
+    const NEXT: Migration = migrate::tests::next("CREATE TABLE extra (id BIGINT); INSERT INTO extra VALUES (7);");
+    /// Its second statement fails, as a crash between the two would.
+    const BROKEN: Migration = migrate::tests::next("CREATE TABLE extra (id BIGINT); INSERT INTO nowhere VALUES (7);");
+
+    async fn own(path: &Path, all: &[Migration]) -> Outcome<SqlStore> {
+        own_sqlite(SqlitePlace::new(path)?, &OwnerInfo::current(1), all).await
+    }
+
+    #[tokio::test]
+    async fn failed_migration_changes_nothing_and_the_next_start_goes_on() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("store.db");
+        own(&path, migrate::ALL).await.expect("version 1").close().await.expect("close");
+        own(&path, &[migrate::ALL[0], BROKEN]).await.err().expect("the step fails");
+        own(&path, migrate::ALL).await.expect("it is still version 1").close().await.expect("close");
+        let store = own(&path, &[migrate::ALL[0], NEXT]).await.expect("version 2");
+        assert!(store.verify().await.expect("verify").is_ok());
+        store.close().await.expect("close");
+        let newer = own(&path, migrate::ALL).await.err();
+        assert_eq!(newer, Some(StoreErrorKind::Newer { found: 2, known: 1 }));
+    }
+
+    #[tokio::test]
+    async fn migration_leaves_a_backup_that_the_older_binary_opens() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("store.db");
+        own(&path, migrate::ALL).await.expect("version 1").close().await.expect("close");
+        own(&path, &[migrate::ALL[0], NEXT]).await.expect("version 2").close().await.expect("close");
+        let backup = dir.path().join("store.db.bak-v1");
+        let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&backup).expect("a backup"));
+        assert_eq!(mode & 0o777, 0o600);
+        own(&backup, migrate::ALL).await.expect("the backup is version 1");
+    }
+
+    /// The steps of SQLite's plan for a query, one line each.
+    async fn plan(conn: &mut Conn, sql: &str) -> String {
+        let rows = conn.rows(format!("EXPLAIN QUERY PLAN {sql}"), &[]).await.expect("a plan");
+        let lines: Vec<String> = rows.iter().map(|row| row.get(3).expect("a step")).collect();
+        lines.join("; ")
+    }
+
+    #[tokio::test]
+    async fn no_listing_scans_a_table_or_sorts() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let store = own(&dir.path().join("store.db"), migrate::ALL).await.expect("own");
+        let mut queries = vec![
+            select::<RoundRow>(read::OPEN_ROUNDS),
+            select::<OutboxRow>(read::OUTBOX_PENDING),
+            select::<OutboxRow>(read::OUTBOX),
+            select::<InboxRow>(read::INBOX_OPEN),
+            select::<InboxRow>(read::INBOX_ALL),
+            select::<ItemRow>(read::ITEMS),
+            select::<LoopRow>(read::LOOPS),
+        ];
+        for which in [RoundsWhich::All, RoundsWhich::Open] {
+            for (repo, loop_name) in [(None, None), (Some("r"), None), (None, Some("l")), (Some("r"), Some("l"))] {
+                for before in [None, Some((1, String::from("r1")))] {
+                    let (repo, loop_name) = (repo.map(Into::into), loop_name.map(Into::into));
+                    let query = RoundsQuery { repo, loop_name, which, before, limit: 9 };
+                    queries.push(select::<RoundRow>(&read::rounds_page(&query).0));
+                }
+            }
+        }
+        let mut conn = store.place.connect(Access::Read).await.expect("a connection");
+        for sql in queries {
+            let plan = plan(&mut conn, &sql).await;
+            let scans = plan.contains("SCAN") && !plan.contains("USING INDEX");
+            assert!(!scans && !plan.contains("TEMP B-TREE"), "{sql}\n{plan}");
+            assert_eq!(sql.contains("ended_ms IS NULL"), plan.contains("rounds_open"), "{sql}\n{plan}");
+        }
+    }
 }

@@ -15,7 +15,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// A PostgreSQL database. Its address may hold a password and is never shown.
 #[derive(Clone)]
 pub(super) struct PostgresPlace {
-    options: PgConnectOptions,
+    options: Box<PgConnectOptions>,
 }
 
 impl PostgresPlace {
@@ -34,7 +34,7 @@ impl PostgresPlace {
                 ("client_min_messages", "warning"),
             ])
             .disable_statement_logging();
-        Ok(Self { options })
+        Ok(Self { options: Box::new(options) })
     }
 
     /// The database without its password, for messages.

@@ -59,7 +59,10 @@ pub(super) fn rounds_page(query: &RoundsQuery) -> (String, Vec<Arg<'_>>) {
     for (column, value) in [("repo", &query.repo), ("loop_name", &query.loop_name)] {
         if let Some(value) = value {
             args.push(value.arg());
-            wheres.push(format!("{column} = ${}", args.len()));
+            // Open rounds are few and have an index of their own; without the empty text SQLite would
+            // rather walk the whole history of the repository or the loop.
+            let plain = if query.which == RoundsWhich::Open { " || ''" } else { "" };
+            wheres.push(format!("{column}{plain} = ${}", args.len()));
         }
     }
     if query.which == RoundsWhich::Open {
@@ -82,6 +85,8 @@ pub(super) const OUTBOX_PENDING: &str =
     "WHERE state IN ('staged', 'claimed', 'in-doubt') ORDER BY updated_ms, id LIMIT $1";
 pub(super) const INBOX_OPEN: &str = "WHERE closed_ms IS NULL ORDER BY created_ms, id LIMIT $1";
 pub(super) const INBOX_ALL: &str = "ORDER BY created_ms, id LIMIT $1";
+pub(super) const OUTBOX: &str = "WHERE round = $1 ORDER BY position";
+pub(super) const ITEMS: &str = "WHERE repo = $1 AND loop_name = $2 ORDER BY updated_ms DESC LIMIT $3";
 pub(super) const LOOPS: &str = "ORDER BY repo, loop_name";
 
 /// The query for the spend of a day (`$1`) in a scope, and how many of day, repository and loop it binds.
@@ -147,7 +152,7 @@ impl Store for SqlStore {
     }
 
     fn outbox<'a>(&'a self, round: &'a str) -> Answer<'a, Vec<OutboxRow>> {
-        Box::pin(async move { self.all("WHERE round = $1 ORDER BY position", args![round]).await })
+        Box::pin(async move { self.all(OUTBOX, args![round]).await })
     }
 
     fn outbox_pending(&self, limit: u32) -> Answer<'_, Vec<OutboxRow>> {
@@ -173,8 +178,7 @@ impl Store for SqlStore {
     }
 
     fn items<'a>(&'a self, repo: &'a str, loop_name: &'a str, limit: u32) -> Answer<'a, Vec<ItemRow>> {
-        let rest = "WHERE repo = $1 AND loop_name = $2 ORDER BY updated_ms DESC LIMIT $3";
-        Box::pin(async move { self.all(rest, args![repo, loop_name, page(limit)]).await })
+        Box::pin(async move { self.all(ITEMS, args![repo, loop_name, page(limit)]).await })
     }
 
     fn loops(&self) -> Answer<'_, Vec<LoopRow>> {

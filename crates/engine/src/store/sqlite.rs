@@ -71,7 +71,8 @@ impl SqlitePlace {
             Ok(meta) if meta.len() == 0 => Err(StoreErrorKind::Corrupt("the database file is empty".into())),
             Ok(_) => Ok(true),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                if self.beside("-wal").exists() {
+                // Readers leave an empty log behind; only one with content belonged to a database.
+                if std::fs::metadata(self.beside("-wal")).is_ok_and(|log| log.len() > 0) {
                     let why = "the database file is gone, but its write-ahead log is there";
                     return Err(StoreErrorKind::Corrupt(why.into()));
                 }

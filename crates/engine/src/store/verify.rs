@@ -42,15 +42,22 @@ pub struct Broken {
 }
 
 /// The journal's end as the store recorded it.
-pub(super) struct Head {
-    pub(super) seq: i64,
-    pub(super) hash: String,
+struct Head {
+    seq: i64,
+    hash: String,
 }
 
+/// Reads the head and compares it with the last event there is, in one statement: a writer may be at work.
 async fn head(conn: &mut Conn) -> Outcome<Head> {
-    let row = conn.row("SELECT seq, hash FROM head WHERE id = 1", &[]).await?;
+    let sql = "SELECT seq, hash, (SELECT COALESCE(MAX(seq), 0) FROM events) FROM head WHERE id = 1";
+    let row = conn.row(sql, &[]).await?;
     let row = row.ok_or_else(|| StoreErrorKind::Corrupt("the journal's head is missing".into()))?;
-    Ok(Head { seq: row.get(0)?, hash: row.get(1)? })
+    let (seq, last): (i64, i64) = (row.get(0)?, row.get(2)?);
+    if seq != last {
+        let why = format!("the journal ends at event {last}, its head says {seq}");
+        return Err(StoreErrorKind::Corrupt(why));
+    }
+    Ok(Head { seq, hash: row.get(1)? })
 }
 
 /// SQLite's own check of its pages, without comparing every index with its table.
@@ -72,25 +79,30 @@ async fn pages(conn: &mut Conn, pragma: &'static str) -> Outcome<()> {
 
 /// Checks that the journal ends where its head says, and the links of its last events.
 pub(super) async fn recent(conn: &mut Conn) -> Outcome<()> {
-    // The newest events first, so that an owner who appends meanwhile only makes the head newer.
-    let rows = conn.rows(select::<StoredEvent>("ORDER BY seq DESC LIMIT $1"), args![RECENT + 1]).await?;
-    let mut events = rows.iter().map(StoredEvent::read).collect::<Outcome<Vec<_>>>()?;
-    events.reverse();
     let head = head(conn).await?;
-    let (mut seq, mut hash) = match events.first() {
-        Some(first) if first.seq > 1 => (first.seq, first.hash.clone()),
-        _ => (0, chain::GENESIS.to_owned()),
+    let from = (head.seq - RECENT).max(0);
+    // The hash of the event before the first link; the journal's beginning has a known one.
+    let mut hash = match conn.row("SELECT hash FROM events WHERE seq = $1", args![from]).await? {
+        Some(row) => row.get(0)?,
+        None => chain::GENESIS.to_owned(),
     };
-    for event in events.iter().filter(|event| event.seq > seq.max(0)).collect::<Vec<_>>() {
-        if let Some(why) = chain::flaw(seq, &hash, event) {
+    let page = select::<StoredEvent>("WHERE seq > $1 AND seq <= $2 ORDER BY seq");
+    let mut seq = from;
+    for row in conn.rows(page, args![from, head.seq]).await? {
+        let event = StoredEvent::read(&row)?;
+        if let Some(why) = chain::flaw(seq, &hash, &event) {
             return Err(StoreErrorKind::Corrupt(format!("{why} (round `{}`)", event.round)));
         }
-        (seq, hash) = (event.seq, event.hash.clone());
+        (seq, hash) = (event.seq, event.hash);
     }
-    if head.seq < seq || (head.seq == seq && head.hash != hash) {
-        return Err(StoreErrorKind::Corrupt("the journal does not end where its head says".into()));
+    ends_at(&head, seq, &hash)
+}
+
+fn ends_at(head: &Head, seq: i64, hash: &str) -> Outcome<()> {
+    if (head.seq, head.hash.as_str()) == (seq, hash) {
+        return Ok(());
     }
-    Ok(())
+    Err(StoreErrorKind::Corrupt(format!("the journal's last hash, at event {seq}, is not its head's")))
 }
 
 impl SqlStore {
@@ -132,9 +144,7 @@ async fn walk(conn: &mut Conn, report: &mut VerifyReport, last: &mut Option<Stri
             (report.events, hash, *last) = (event.seq, event.hash, Some(event.round));
         }
     }
-    if hash != head.hash {
-        return Err(StoreErrorKind::Corrupt("the journal does not end where its head says".into()));
-    }
+    ends_at(&head, report.events, &hash)?;
     pages(conn, "PRAGMA integrity_check(1)").await
 }
 

@@ -1,44 +1,348 @@
 //! What both databases must do alike.
 
-#![allow(dead_code, reason = "cases are called by name")]
-use loopwright::store::{Change, InboxQuery, RoundsQuery, SqlStore, Store as _};
+use std::sync::Arc;
+use std::time::Duration;
 
+use loopwright::store::{
+    Change, InboxQuery, Mode, NewEvent, RoundsQuery, RoundsWhich, SpendScope, SqlStore, Store as _, StoreError,
+    StoreErrorKind,
+};
+
+use super::place::Place;
 use super::rows::*;
 
-pub(crate) async fn appended_events_and_rows_read_back(store: SqlStore) {
+fn kind<T: std::fmt::Debug>(answer: Result<T, StoreError>) -> StoreErrorKind {
+    answer.expect_err("the store must refuse").kind
+}
+
+pub(crate) async fn appended_events_and_rows_read_back(place: Place) {
+    let store = place.own().await;
     let row = round("r1", 10);
-    let first = with(
-        batch("r1", 0, "started"),
-        [
-            Change::Outbox(outbox("o1", "r1", 0, "staged")),
-            Change::Inbox(question("q1", "r1")),
-            Change::Round(row.clone()),
-            Change::Item(item("issue-7", 2)),
-            Change::Stats(stats(1, Some("r1"))),
-            Change::Stats(stats(2, None)),
-        ],
-    );
-    assert_eq!(store.append(first).await.expect("append"), 1);
+    let changes = [
+        Change::Outbox(outbox("o1", "r1", 0, "staged")),
+        Change::Inbox(question("q1", "r1")),
+        Change::Round(row.clone()),
+        Change::Item(item("issue-7", 2)),
+    ];
+    assert_eq!(store.append(with(batch("r1", 0, "started"), changes)).await.expect("append"), 1);
     assert_eq!(store.append(batch("r1", 1, "made")).await.expect("append"), 2);
     let events = store.events("r1").await.expect("events");
     let seen: Vec<_> = events.iter().map(|e| (e.seq, e.index, e.at_ms, e.kind.as_str())).collect();
     assert_eq!(seen, [(1, 0, 1000, "started"), (2, 1, 1001, "made")]);
     assert_eq!(events[0].body, event("started").body);
     assert_eq!(store.round("r1").await.expect("round"), Some(row.clone()));
-    assert_eq!(store.open_rounds().await.expect("open"), [row.clone()]);
-    let query = RoundsQuery { limit: 5, ..RoundsQuery::default() };
-    assert_eq!(store.rounds(query).await.expect("rounds"), [row]);
+    assert_eq!(store.round("none").await.expect("round"), None);
+    assert_eq!(store.open_rounds().await.expect("open"), [row]);
     assert_eq!(store.outbox("r1").await.expect("outbox"), [outbox("o1", "r1", 0, "staged")]);
-    assert_eq!(store.outbox_pending(9).await.expect("pending").len(), 1);
     assert_eq!(store.inbox(InboxQuery::Open(9)).await.expect("inbox"), [question("q1", "r1")]);
     assert_eq!(store.inbox_item("q1").await.expect("item"), Some(question("q1", "r1")));
     assert_eq!(store.item("repo-1", "fix", "issue-7").await.expect("item"), Some(item("issue-7", 2)));
     assert_eq!(store.items("repo-1", "fix", 9).await.expect("items"), [item("issue-7", 2)]);
-    let total = stats(3, Some("r1"));
-    assert_eq!(store.loops().await.expect("loops"), [total.clone()]);
-    assert_eq!(store.loop_row("repo-1", "fix").await.expect("loop"), Some(total));
     assert_eq!(store.tail(1, 9).await.expect("tail"), events[1..]);
-    assert_eq!(store.round("none").await.expect("round"), None);
     let owner = store.owner().await.expect("owner").expect("an owner");
     assert_eq!((owner.pid, owner.fence), (i64::from(std::process::id()), 1));
+}
+
+pub(crate) async fn rows_are_replaced_and_counters_added(place: Place) {
+    let store = place.own().await;
+    let mut row = round("r1", 10);
+    let first = [
+        Change::Round(row.clone()),
+        Change::Stats(stats(1, Some("r1"))),
+        Change::Outbox(outbox("o1", "r1", 0, "staged")),
+    ];
+    store.append(with(batch("r1", 0, "started"), first)).await.expect("append");
+    (row.phase, row.ended_ms, row.outcome) = ("ended".into(), Some(20), Some("shipped".into()));
+    let second =
+        [Change::Round(row.clone()), Change::Stats(stats(2, None)), Change::Outbox(outbox("o1", "r1", 0, "sent"))];
+    store.append(with(batch("r1", 1, "ended"), second)).await.expect("append");
+    assert_eq!(store.round("r1").await.expect("round"), Some(row));
+    assert_eq!(store.open_rounds().await.expect("open"), []);
+    assert_eq!(store.outbox_pending(9).await.expect("pending"), []);
+    let total = stats(3, Some("r1"));
+    assert_eq!(store.loop_row("repo-1", "fix").await.expect("loop").as_ref(), Some(&total));
+    assert_eq!(store.loops().await.expect("loops"), [total]);
+}
+
+pub(crate) async fn writer_that_has_not_seen_the_latest_event_conflicts(place: Place) {
+    let store = place.own().await;
+    store.append(batch("r1", 0, "started")).await.expect("append");
+    for seen in [0, 2] {
+        let refused = kind(store.append(batch("r1", seen, "made")).await);
+        assert!(matches!(refused, StoreErrorKind::Conflict(_)), "{refused:?}");
+    }
+    assert_eq!(store.append(batch("r2", 0, "started")).await.expect("another round"), 1);
+}
+
+pub(crate) async fn failed_batch_leaves_nothing_behind(place: Place) {
+    let store = place.own().await;
+    let closes_nothing = Change::InboxClosed { id: "none".into() };
+    let doomed = with(batch("r1", 0, "started"), [Change::Round(round("r1", 1)), closes_nothing]);
+    assert!(matches!(kind(store.append(doomed).await), StoreErrorKind::Conflict(_)));
+    assert_eq!(store.events("r1").await.expect("events"), []);
+    assert_eq!(store.round("r1").await.expect("round"), None);
+    store.append(batch("r1", 0, "started")).await.expect("append after a failed one");
+    assert!(store.verify().await.expect("verify").is_ok());
+}
+
+pub(crate) async fn writer_with_a_stale_fence_is_refused(place: Place) {
+    let store = place.own().await;
+    store.append(batch("r1", 0, "started")).await.expect("append");
+    place.tamper("UPDATE owner SET fence = fence + 1").await.expect("another owner");
+    let fenced = StoreErrorKind::Fenced { ours: 1, found: 2 };
+    assert_eq!(kind(store.append(batch("r1", 1, "made")).await), fenced);
+    assert_eq!(kind(store.renew().await), fenced);
+    assert_eq!(store.events("r1").await.expect("events").len(), 1);
+}
+
+pub(crate) async fn second_owner_is_refused_with_the_holders_pid_and_start(place: Place) {
+    let store = place.own().await;
+    let Err(refused) = place.try_own(Duration::ZERO).await else { panic!("two owners") };
+    let StoreErrorKind::Held(holder) = &refused.kind else { panic!("{refused}") };
+    assert_eq!(holder.pid, i64::from(std::process::id()));
+    let wanted = format!("held by process {} on {} since 2023-11-14T22:13:20Z", holder.pid, holder.host);
+    assert!(refused.to_string().contains(&wanted), "{refused}");
+    store.renew().await.expect("the first one still owns it");
+    store.append(batch("r1", 0, "started")).await.expect("the first one still writes");
+}
+
+pub(crate) async fn closed_store_can_be_owned_again(place: Place) {
+    let store = place.own().await;
+    store.append(batch("r1", 0, "started")).await.expect("append");
+    store.close().await.expect("close");
+    assert_eq!(kind(store.append(batch("r1", 1, "made")).await), StoreErrorKind::Closed);
+    let next = place.own().await;
+    assert_eq!(next.append(batch("r1", 1, "made")).await.expect("append"), 2);
+    assert_eq!(next.owner().await.expect("owner").expect("an owner").fence, 2);
+}
+
+pub(crate) async fn occurrence_starts_at_most_one_round(place: Place) {
+    let store = place.own().await;
+    let due = |id| {
+        let mut row = round(id, 1);
+        row.occurrence = "schedule:2026-05-01T00:00:00Z".into();
+        with(batch(id, 0, "started"), [Change::Round(row)])
+    };
+    store.append(due("r1")).await.expect("append");
+    assert_eq!(kind(store.append(due("r2")).await), StoreErrorKind::Occurrence { round: "r1".into() });
+    assert_eq!(store.events("r2").await.expect("events"), []);
+}
+
+pub(crate) async fn reservation_over_the_ceiling_rolls_the_whole_batch_back(place: Place) {
+    let store = place.own().await;
+    store.append(with(batch("r1", 0, "started"), [reserve(60, 100)])).await.expect("append");
+    let refused = kind(store.append(with(batch("r1", 1, "made"), [reserve(41, 100)])).await);
+    assert!(matches!(refused, StoreErrorKind::OverCeiling { wanted: 101, ceiling: 100, .. }), "{refused:?}");
+    assert_eq!(store.events("r1").await.expect("events").len(), 1);
+    store.append(with(batch("r1", 1, "made"), [reserve(40, 100)])).await.expect("just under");
+    let spend = store.spend(SpendScope::Fleet, "", "", "2026-05-01").await.expect("spend");
+    assert_eq!((spend.reserved_micros, spend.reserved_tokens), (100, 2));
+    let other_day = store.spend(SpendScope::Loop, "repo-1", "fix", "2026-05-02").await.expect("spend");
+    assert_eq!(other_day.reserved_micros, 0);
+}
+
+pub(crate) async fn twenty_reservations_at_once_never_pass_the_ceiling(place: Place) {
+    let store = Arc::new(place.own().await);
+    let tries: Vec<_> = (0..20)
+        .map(|n| {
+            let store = Arc::clone(&store);
+            tokio::spawn(
+                async move { store.append(with(batch(&format!("r{n}"), 0, "started"), [reserve(10, 75)])).await },
+            )
+        })
+        .collect();
+    let mut won = 0;
+    for one in tries {
+        won += i64::from(one.await.expect("no panic").is_ok());
+    }
+    let spend = store.spend(SpendScope::Loop, "repo-1", "fix", "2026-05-01").await.expect("spend");
+    assert_eq!((won, spend.reserved_micros), (7, 70));
+}
+
+pub(crate) async fn question_is_answered_once(place: Place) {
+    let store = place.own().await;
+    let asked = [Change::Round(round("r1", 1)), Change::Inbox(question("q1", "r1"))];
+    store.append(with(batch("r1", 0, "asked"), asked)).await.expect("append");
+    let answer = |index| with(batch("r1", index, "approved"), [Change::InboxClosed { id: "q1".into() }]);
+    store.append(answer(1)).await.expect("append");
+    assert!(matches!(kind(store.append(answer(2)).await), StoreErrorKind::Conflict(_)));
+    assert_eq!(store.inbox(InboxQuery::Open(9)).await.expect("inbox"), []);
+    let all = store.inbox(InboxQuery::All(9)).await.expect("inbox");
+    assert_eq!(all[0].closed_ms, Some(1001));
+}
+
+pub(crate) async fn rounds_come_in_pages_newest_first(place: Place) {
+    let store = place.own().await;
+    for n in 0..7 {
+        let mut row = round(&format!("r{n}"), n / 2);
+        row.loop_name = if n == 6 { "other".into() } else { "fix".into() };
+        row.ended_ms = (n != 3).then_some(9);
+        store.append(with(batch(&row.id.clone(), 0, "started"), [Change::Round(row)])).await.expect("append");
+    }
+    let query = |query| ids(&store, query);
+    let base = || RoundsQuery { limit: 4, ..RoundsQuery::default() };
+    assert_eq!(query(base()).await, ["r6", "r5", "r4", "r3"]);
+    assert_eq!(query(RoundsQuery { before: Some((1, "r3".into())), ..base() }).await, ["r2", "r1", "r0"]);
+    assert_eq!(query(RoundsQuery { loop_name: Some("other".into()), ..base() }).await, ["r6"]);
+    let of_repo = RoundsQuery { repo: Some("repo-1".into()), before: Some((0, "r1".into())), ..base() };
+    assert_eq!(query(of_repo).await, ["r0"]);
+    assert_eq!(query(RoundsQuery { which: RoundsWhich::Open, ..base() }).await, ["r3"]);
+    assert_eq!(query(RoundsQuery { repo: Some("repo-2".into()), ..base() }).await, [""; 0]);
+}
+
+async fn ids(store: &SqlStore, query: RoundsQuery) -> Vec<String> {
+    store.rounds(query).await.expect("rounds").into_iter().map(|row| row.id).collect()
+}
+
+pub(crate) async fn round_ids_are_found_by_prefix(place: Place) {
+    let store = place.own().await;
+    for id in ["Ab1", "ab1", "ab2", "ac1", "b"] {
+        store.append(with(batch(id, 0, "started"), [Change::Round(round(id, 1))])).await.expect("append");
+    }
+    for n in 0..12 {
+        let id = format!("z{n:02}");
+        store.append(with(batch(&id, 0, "started"), [Change::Round(round(&id, 1))])).await.expect("append");
+    }
+    assert_eq!(store.rounds_like("ab").await.expect("ids"), ["ab1", "ab2"]);
+    assert_eq!(store.rounds_like("a%").await.expect("ids"), [""; 0]);
+    assert_eq!(store.rounds_like("z").await.expect("ids").len(), 10);
+    assert_eq!(store.rounds_like("").await.expect("ids").len(), 10);
+}
+
+pub(crate) async fn fresh_chain_verifies_while_the_owner_writes(place: Place) {
+    let store = place.own().await;
+    assert!(store.verify().await.expect("verify an empty journal").is_ok());
+    let many = (0..300).map(|_| event("step")).collect();
+    store.append(loopwright::store::Batch { events: many, ..batch("r1", 0, "") }).await.expect("append");
+    let reader = place.read().await;
+    let (report, appended) = tokio::join!(reader.verify(), store.append(batch("r1", 300, "more")));
+    appended.expect("append");
+    let report = report.expect("verify");
+    assert!(report.is_ok() && report.events >= 300, "{report:?}");
+    assert_eq!(reader.events("r1").await.expect("events").len(), 301);
+    store.close().await.expect("close");
+    // A start checks the last 64 links, which here do not reach the beginning.
+    place.own().await;
+}
+
+pub(crate) async fn events_can_not_be_changed_or_deleted(place: Place) {
+    let store = place.own().await;
+    store.append(batch("r1", 0, "started")).await.expect("append");
+    for sql in ["UPDATE events SET body = '{}'", "DELETE FROM events"] {
+        let refused = place.tamper(sql).await.expect_err("the journal only grows");
+        assert!(refused.to_string().contains("append-only"), "{refused}");
+    }
+}
+
+/// Three rounds with two events each.
+async fn six_events(place: &Place) {
+    let store = place.own().await;
+    for (round, index) in [("r1", 0), ("r2", 0), ("r3", 0), ("r1", 1), ("r2", 1), ("r3", 1)] {
+        store.append(batch(round, index, "step")).await.expect("append");
+    }
+    store.close().await.expect("close");
+}
+
+pub(crate) async fn event_edited_by_hand_is_found_with_its_round(place: Place) {
+    six_events(&place).await;
+    place.tamper_with_events("UPDATE events SET body = '{\"forged\":1}' WHERE seq = 5").await;
+    let report = place.read().await.verify().await.expect("verify");
+    let broken = report.broken.expect("a flaw");
+    assert_eq!((broken.seq, broken.round.as_deref(), report.events), (Some(5), Some("r2"), 4));
+    let Err(refused) = place.try_own(Duration::ZERO).await else { panic!("a forged journal was accepted") };
+    assert!(matches!(refused.kind, StoreErrorKind::Corrupt(_)) && refused.to_string().contains("`r2`"), "{refused}");
+}
+
+pub(crate) async fn event_deleted_by_hand_is_found(place: Place) {
+    six_events(&place).await;
+    place.tamper_with_events("DELETE FROM events WHERE seq = 2").await;
+    let broken = place.read().await.verify().await.expect("verify").broken.expect("a flaw");
+    assert_eq!(broken.why, "event 2 is missing");
+}
+
+pub(crate) async fn event_added_by_hand_is_found(place: Place) {
+    six_events(&place).await;
+    let forged = "INSERT INTO events VALUES (7, 'r1', 2, 1, 'approved', '{}', 'abc')";
+    place.tamper(forged).await.expect("an event behind the store's back");
+    assert!(place.read().await.verify().await.expect("verify").broken.is_some());
+    let Err(refused) = place.try_own(Duration::ZERO).await else { panic!("a forged journal was accepted") };
+    assert!(matches!(refused.kind, StoreErrorKind::Corrupt(_)), "{refused}");
+}
+
+pub(crate) async fn event_cut_off_the_end_is_found(place: Place) {
+    six_events(&place).await;
+    place.tamper_with_events("DELETE FROM events WHERE seq = 6").await;
+    assert!(place.read().await.verify().await.expect("verify").broken.is_some());
+    let Err(refused) = place.try_own(Duration::ZERO).await else { panic!("a cut journal was accepted") };
+    assert!(matches!(refused.kind, StoreErrorKind::Corrupt(_)), "{refused}");
+}
+
+pub(crate) async fn newer_schema_is_refused(place: Place) {
+    six_events(&place).await;
+    place.tamper("UPDATE meta SET schema_version = 99").await.expect("a newer loopwright");
+    for answer in [place.try_own(Duration::ZERO).await, place.open(Mode::Read).await] {
+        let Err(refused) = answer else { panic!("a newer store was opened") };
+        assert_eq!(refused.kind, StoreErrorKind::Newer { found: 99, known: 1 });
+    }
+}
+
+pub(crate) async fn reader_of_a_missing_store_is_told_so(place: Place) {
+    let Err(refused) = place.open(Mode::Read).await else { panic!("there is nothing to read") };
+    assert_eq!(refused.kind, StoreErrorKind::Missing);
+    place.own().await;
+    place.read().await;
+}
+
+pub(crate) async fn reader_can_not_write(place: Place) {
+    let owner = place.own().await;
+    let reader = place.read().await;
+    assert_eq!(kind(reader.append(batch("r1", 0, "started")).await), StoreErrorKind::ReadOnly);
+    assert_eq!(kind(reader.renew().await), StoreErrorKind::ReadOnly);
+    reader.close().await.expect("close");
+    owner.append(batch("r1", 0, "started")).await.expect("closing a reader gives nothing of the owner's back");
+}
+
+pub(crate) async fn text_that_one_database_can_not_hold_is_refused_by_both(place: Place) {
+    let store = place.own().await;
+    let mut zero = batch("r1", 0, "started");
+    zero.events[0].body = "a\0b".into();
+    assert!(matches!(kind(store.append(zero).await), StoreErrorKind::Invalid(_)));
+    store.append(batch("r1", 0, "started")).await.expect("append");
+}
+
+pub(crate) async fn batch_over_a_limit_is_refused(place: Place) {
+    let store = place.own().await;
+    let large = NewEvent { kind: "x".into(), body: "x".repeat((1 << 20) + 1) };
+    let body = loopwright::store::Batch { events: vec![large], ..batch("r1", 0, "") };
+    let many = loopwright::store::Batch { events: vec![event("x"); 10_001], ..batch("r1", 0, "") };
+    let long = batch("r1", 100_000, "x");
+    let dear = with(batch("r1", 0, "x"), [reserve(i64::MAX, i64::MAX)]);
+    for batch in [body, many, long, dear] {
+        assert!(matches!(kind(store.append(batch).await), StoreErrorKind::Invalid(_)));
+    }
+}
+
+pub(crate) async fn item_without_its_round_is_refused(place: Place) {
+    let store = place.own().await;
+    let stray = with(batch("r1", 0, "started"), [Change::Outbox(outbox("o1", "none", 0, "staged"))]);
+    assert!(matches!(kind(store.append(stray).await), StoreErrorKind::Invalid(_)));
+    assert_eq!(store.append(batch("r1", 0, "started")).await.expect("the store is usable"), 1);
+}
+
+pub(crate) async fn dropped_append_leaves_the_store_usable(place: Place) {
+    let store = place.own().await;
+    for n in 0..10 {
+        let mut append = store.append(batch(&format!("r{n}"), 0, "started"));
+        for _ in 0..n {
+            // Polls the future a few times and drops it wherever it then stands.
+            let once = std::future::poll_fn(|cx| std::task::Poll::Ready(append.as_mut().poll(cx).is_ready()));
+            if once.await {
+                append = store.append(batch(&format!("again{n}"), 0, "started"));
+            }
+            tokio::task::yield_now().await;
+        }
+        drop(append);
+    }
+    store.append(batch("last", 0, "started")).await.expect("append");
+    assert!(store.verify().await.expect("verify").is_ok());
 }

@@ -1,0 +1,89 @@
+//! What only a server can do to a store: leases that expire, and answers that get lost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use loopwright::store::{Mode, OwnerInfo, SqlStore, Store as _, StoreErrorKind};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::place::Place;
+use super::rows::batch;
+
+#[tokio::test]
+async fn expired_lease_is_taken_over_and_the_old_owner_is_fenced() {
+    let place = Place::postgres();
+    let old = place.try_own(Duration::ZERO).await.expect("own");
+    old.append(batch("r1", 0, "started")).await.expect("nobody else is there yet");
+    let new = place.own().await;
+    let fenced = StoreErrorKind::Fenced { ours: 1, found: 2 };
+    assert_eq!(old.append(batch("r1", 1, "made")).await.expect_err("fenced").kind, fenced);
+    assert_eq!(old.renew().await.expect_err("fenced").kind, fenced);
+    old.close().await.expect("there is nothing to give back");
+    new.append(batch("r1", 1, "made")).await.expect("the new owner writes");
+    let held = place.try_own(Duration::ZERO).await.err().expect("held");
+    assert!(matches!(held.kind, StoreErrorKind::Held(_)), "closing the old one ended the new one's lease: {held}");
+}
+
+#[tokio::test]
+async fn renewed_lease_is_not_taken_over() {
+    let place = Place::postgres();
+    let info = OwnerInfo { lease: Duration::ZERO, ..OwnerInfo::current(0) };
+    let owner = place.open(Mode::Own(info)).await.expect("own");
+    owner.renew().await.expect("a lease of no length is renewed as such");
+    let next = place.own().await;
+    next.renew().await.expect("renew");
+    let held = place.try_own(Duration::ZERO).await.err().expect("held");
+    assert!(matches!(held.kind, StoreErrorKind::Held(_)), "{held}");
+}
+
+/// Forwards bytes to the server until it is armed; then it swallows the next answer to a commit and hangs up.
+async fn proxy(port: u16, armed: Arc<AtomicBool>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("listen");
+    let own = listener.local_addr().expect("address").port();
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let server = TcpStream::connect(("127.0.0.1", port)).await.expect("the server");
+            tokio::spawn(forward(client, server, Arc::clone(&armed)));
+        }
+    });
+    own
+}
+
+async fn forward(client: TcpStream, server: TcpStream, armed: Arc<AtomicBool>) {
+    let (mut from_client, mut to_client) = client.into_split();
+    let (mut from_server, mut to_server) = server.into_split();
+    tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
+    let mut bytes = vec![0; 64 << 10];
+    while let Ok(n @ 1..) = from_server.read(&mut bytes).await {
+        let commit = bytes[..n].windows(7).any(|window| window == b"COMMIT\0");
+        if commit && armed.swap(false, Ordering::SeqCst) {
+            return;
+        }
+        if to_client.write_all(&bytes[..n]).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commit_whose_answer_was_lost_is_read_back() {
+    let place = Place::postgres();
+    let Place::Postgres(url) = &place else { unreachable!("it is PostgreSQL") };
+    let port = loopwright_testkit::postgres::server().port();
+    let armed = Arc::new(AtomicBool::new(false));
+    let through = proxy(port, Arc::clone(&armed)).await;
+    let url = url.replace(&port.to_string(), &through.to_string());
+    let store = SqlStore::open_postgres(&url, Mode::Own(OwnerInfo::current(0))).await.expect("own");
+    store.append(batch("r1", 0, "started")).await.expect("append");
+    armed.store(true, Ordering::SeqCst);
+    assert_eq!(store.append(batch("r1", 1, "made")).await.expect("kept, though the answer was lost"), 2);
+    assert!(!armed.load(Ordering::SeqCst), "no answer was swallowed");
+    armed.store(true, Ordering::SeqCst);
+    let no_events = loopwright::store::Batch { events: vec![], ..batch("r1", 2, "") };
+    assert_eq!(store.append(no_events).await.expect("a batch without events too"), 2);
+    assert!(!armed.load(Ordering::SeqCst), "no answer was swallowed");
+    assert_eq!(store.append(batch("r1", 2, "more")).await.expect("append"), 3);
+    assert!(store.verify().await.expect("verify").is_ok());
+}
