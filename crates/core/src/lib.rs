@@ -3,6 +3,7 @@
 //! Pure and sync: no I/O, no clock, no environment, no randomness. The engine performs what is decided here.
 
 pub mod budget;
+pub mod config;
 pub mod deliver;
 pub mod executor;
 pub mod gate;

@@ -35,7 +35,7 @@ fn good_files_read_and_survive_json_without_loss() {
 #[test]
 fn bad_files_are_refused_with_the_message_beside_them() {
     let files = files("bad");
-    assert!(!files.is_empty(), "{} broken files", files.len());
+    assert!(files.len() >= 40, "{} broken files", files.len());
     for file in files {
         let text = std::fs::read(&file).expect("a readable fixture");
         let Err(problems) = read_loop_file(&shown(&file), &text) else { panic!("{} was accepted", file.display()) };

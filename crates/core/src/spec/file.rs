@@ -12,6 +12,17 @@ use super::{LoopSpec, markdown, reader, rules};
 enum Form {
     Markdown,
     Yaml,
+    Json,
+}
+
+impl Form {
+    fn of(file: &str) -> Self {
+        match file.rsplit_once('.') {
+            Some((_, "md")) => Self::Markdown,
+            Some((_, "json")) => Self::Json,
+            _ => Self::Yaml,
+        }
+    }
 }
 
 /// Reads a loop file: Markdown with front matter (`.md`), else plain YAML or JSON. `file` is the name messages show.
@@ -21,11 +32,12 @@ enum Form {
 pub fn read_loop_file(file: &str, text: &[u8]) -> Result<CheckedSpec, Problems> {
     let text = decode(file, text)?;
     let source = Source::new(file, text);
-    let form = if file.ends_with(".md") { Form::Markdown } else { Form::Yaml };
+    let form = Form::of(file);
     let findings = Findings::new(&source);
     let (root, mut problems) = match form {
         Form::Markdown => markdown_tree(&source, text, &findings)?,
         Form::Yaml => plain_tree(&source, text)?,
+        Form::Json => json_tree(&source, text)?,
     };
     let spec = reader::read_spec(&At::root(&findings, &root));
     report_rules(&spec, &root, &findings, form);
@@ -49,39 +61,34 @@ fn report_rules(spec: &LoopSpec, root: &Node, findings: &Findings<'_>, form: For
 
 /// The text of a file that is small enough and UTF-8, without its byte order mark.
 pub(crate) fn decode<'t>(file: &str, bytes: &'t [u8]) -> Result<&'t str, Problems> {
-    let one = |kind, place, what: String, hint: Option<&str>| {
-        let hint = hint.map(str::to_owned);
-        Problems::new(vec![Source::new(file, "").problem(kind, place, what, hint)])
-    };
     if bytes.len() > BYTES_MAX {
         let what = format!("the file has {} bytes; the most is {BYTES_MAX}", bytes.len());
-        return Err(one(ProblemKind::Limit, Place::default(), what, None));
+        let problem = Source::new(file, "").problem(ProblemKind::Limit, Place::default(), what, None);
+        return Err(Problems::new(vec![problem]));
     }
     let text = std::str::from_utf8(bytes).map_err(|error| {
-        let line = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
-        let what = format!("line {line} is not UTF-8 text");
-        one(ProblemKind::Syntax, Place::default(), what, Some("save the file as UTF-8"))
+        let (lossy, at) = (String::from_utf8_lossy(bytes), error.valid_up_to());
+        let hint = "save the file as UTF-8";
+        Problems::new(vec![bad_character(file, &lossy, at, "this is not UTF-8 text".to_owned(), hint)])
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    match text.chars().position(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
+    match text.char_indices().find(|(_, c)| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
         None => Ok(text),
-        Some(at) => Err(Problems::new(vec![control_character(file, text, at)])),
+        Some((at, character)) => {
+            // Control characters have no business in a loop file, and a NUL would end it for the YAML scanner.
+            let what = format!("control character U+{:04X}", u32::from(character));
+            Err(Problems::new(vec![bad_character(file, text, at, what, "remove it")]))
+        }
     }
 }
 
-/// Control characters have no business in a loop file, and a NUL would end it for the YAML scanner.
-fn control_character(file: &str, text: &str, at: usize) -> Problem {
-    let before: String = text.chars().take(at).collect();
+/// A problem with the character at a byte of the text.
+fn bad_character(file: &str, text: &str, at: usize, what: String, hint: &str) -> Problem {
+    let before = text.get(..at).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    let character = text.chars().nth(at).unwrap_or_default();
-    let what = format!("control character U+{:04X}", u32::from(character));
-    Source::new(file, text).problem(
-        ProblemKind::Syntax,
-        Place::new(line, column, 1),
-        what,
-        Some("remove it".to_owned()),
-    )
+    let place = Place::new(line, column, 1);
+    Source::new(file, text).problem(ProblemKind::Syntax, place, what, Some(hint.to_owned()))
 }
 
 type Tree = (Node, Vec<Problem>);
@@ -113,6 +120,21 @@ fn as_mapping(root: Node) -> Node {
     match root.value {
         Value::Null => Node { value: Value::Map(Vec::new()), place: root.place },
         _ => root,
+    }
+}
+
+/// YAML has more ways to write than JSON; a file that says it is JSON is held to it.
+fn json_tree(source: &Source<'_>, text: &str) -> Result<Tree, Problems> {
+    let tree = plain_tree(source, text)?;
+    match serde_json::from_str::<serde::de::IgnoredAny>(text) {
+        Ok(_) => Ok(tree),
+        Err(error) => {
+            let (place, what) = (Place::new(error.line().max(1), error.column().max(1), 1), error.to_string());
+            let what = what.split(" at line ").next().unwrap_or_default();
+            let hint = Some("rename the file to `.yaml` if YAML is meant".to_owned());
+            let problem = source.problem(ProblemKind::Syntax, place, format!("this is not JSON: {what}"), hint);
+            Err(Problems::new(vec![problem]))
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 mod agents;
 mod budget;
 mod checked;
-mod file;
+pub(crate) mod file;
 mod gates;
 mod json;
 mod markdown;
@@ -16,6 +16,7 @@ pub(crate) mod path;
 pub(crate) mod problem;
 pub(crate) mod reader;
 pub(crate) mod rules;
+pub mod schema;
 mod seed;
 pub(crate) mod source;
 pub(crate) mod tree;
@@ -32,6 +33,7 @@ pub use gates::{
 };
 pub use output::{ActionKind, OutputSpec};
 pub use problem::{Problem, ProblemKind, Problems};
+pub use schema::schema;
 pub use seed::Unread;
 pub use triggers::{CatchUp, ItemsForm, Overlap, ProbeSpec, Triggers};
 

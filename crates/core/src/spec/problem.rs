@@ -166,7 +166,10 @@ impl Snippet {
         let tail = if rest.next().is_some() { "…" } else { "" };
         let width = |chars: &[char]| chars.iter().map(|c| shown_char(*c).chars().count()).sum::<usize>();
         let (before, from) = shown.split_at((at - start).min(shown.len()));
-        let carets = width(&from[..from.len().min(len as usize)]);
+        // The scanner counts the blanks after some tokens as theirs; nobody means blanks.
+        let meant = &from[..from.len().min(len as usize)];
+        let blanks = meant.iter().rev().take_while(|c| **c == ' ').count();
+        let carets = width(&meant[..meant.len() - blanks]);
         let text: String = shown.iter().map(|c| shown_char(*c)).collect();
         Self { text: format!("{head}{text}{tail}"), indent: width(before) + head.chars().count(), carets }
     }

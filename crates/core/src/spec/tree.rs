@@ -325,7 +325,7 @@ impl<'s> Builder<'s> {
         if error.info().contains("anchor") {
             return self.alias(place);
         }
-        self.wrong(ProblemKind::Syntax, place, &format!("this is not YAML: {}", error.info()), hint)
+        self.wrong(ProblemKind::Syntax, place, &format!("syntax error: {}", error.info()), hint)
     }
 
     fn tab_indent(&self, line: usize) -> Option<Place> {
@@ -342,6 +342,7 @@ pub(crate) fn found(value: &Value) -> String {
         Value::Null => "nothing".to_owned(),
         Value::Bool(flag) => format!("`{flag}`"),
         Value::Int(number) => format!("the number {number}"),
+        Value::Float(number) if number.abs() >= 1e15 => format!("the number {number:e}"),
         Value::Float(number) => format!("the number {number}"),
         Value::Text(text) => format!("the text {}", quoted(text)),
         Value::List(_) => "a list".to_owned(),

@@ -7,7 +7,8 @@ mod parts;
 mod triggers;
 pub(crate) mod value;
 
-use super::{ActionKind, CheckMode, LoopSpec, Mode, OutputSpec, SandboxMode, Switch};
+use super::{CheckMode, LoopSpec, Mode, OutputSpec, SandboxMode, Switch};
+pub(crate) use parts::agents;
 use value::{At, Fields};
 
 /// Every key of a loop file.
@@ -158,23 +159,4 @@ const MODES: [(&str, Mode); 4] = [
     ("goal-loop", Mode::GoalLoop),
     ("time-loop", Mode::TimeLoop),
     ("dynamic-workflow", Mode::DynamicWorkflow),
-];
-
-/// Every action kind by its word, with the seed's words.
-const KINDS: [(&str, ActionKind); 15] = [
-    ("report", ActionKind::Report),
-    ("pull-request", ActionKind::PullRequest),
-    ("commit", ActionKind::Commit),
-    ("issue-comment", ActionKind::IssueComment),
-    ("issue-label", ActionKind::IssueLabel),
-    ("issue-create", ActionKind::IssueCreate),
-    ("pr-comment", ActionKind::PrComment),
-    ("pr-inline", ActionKind::PrInline),
-    ("pr-review", ActionKind::PrReview),
-    ("slack", ActionKind::Slack),
-    ("webhook", ActionKind::Webhook),
-    ("open-pr", ActionKind::PullRequest),
-    ("comment", ActionKind::IssueComment),
-    ("apply-patch", ActionKind::Commit),
-    ("draft", ActionKind::Report),
 ];

@@ -83,9 +83,14 @@ pub(super) fn rubric(at: &At<'_>) -> Option<Rubric> {
     Some(rubric)
 }
 
-/// One kind of outward action.
+/// One kind of outward action, also in the seed's words.
 pub(super) fn kind(at: &At<'_>) -> Option<ActionKind> {
-    at.word(&super::KINDS)
+    if let Value::Text(text) = &at.node.value
+        && let Some(kind) = ActionKind::parse(text)
+    {
+        return Some(kind);
+    }
+    at.word(&ActionKind::ALL.map(|kind| (kind.word(), kind)))
 }
 
 /// Kinds that may proceed at L3.

@@ -36,6 +36,10 @@ impl<'s> Findings<'s> {
         }
     }
 
+    fn is_full(&self) -> bool {
+        self.problems.borrow().len() >= PROBLEMS_MAX
+    }
+
     /// Keeps the rules from objecting to what was already objected to.
     pub(crate) fn touch(&self, path: Path) {
         self.touched.borrow_mut().push(path);
@@ -100,7 +104,10 @@ impl<'n> At<'n> {
             return self.wants(&format!("a mapping with keys such as `{some}`"), None);
         };
         for entry in entries.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
-            self.unknown_key(entry, known);
+            // Looking for the nearest word is what costs, so it ends where listing ends.
+            if !self.findings.is_full() {
+                self.unknown_key(entry, known);
+            }
         }
         Some(Fields { at: self.clone(), entries })
     }
@@ -132,7 +139,13 @@ impl<'n> At<'n> {
         each: impl Fn(&Self) -> Option<T>,
     ) -> Option<Vec<T>> {
         let Value::List(items) = &self.node.value else { return self.wants(wanted, None) };
-        let item = |(index, node)| each(&self.child(node, self.path.index(index))).unwrap_or_else(&blank);
+        let item = |(index, node)| {
+            let at = self.child(node, self.path.index(index));
+            each(&at).unwrap_or_else(|| {
+                self.findings.touch(at.path);
+                blank()
+            })
+        };
         Some(items.iter().enumerate().map(item).collect())
     }
 
@@ -165,7 +178,10 @@ impl<'n> At<'n> {
 
     /// One text, or a list of them.
     pub(crate) fn texts(&self) -> Option<Vec<String>> {
-        self.one_or_many("text or a list of texts", String::new, Self::text)
+        match &self.node.value {
+            Value::List(_) => self.text_list(),
+            _ => self.text_like("text or a list of texts").map(|text| vec![text]),
+        }
     }
 
     /// A list of texts.

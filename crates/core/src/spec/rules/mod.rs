@@ -11,7 +11,6 @@ use super::path::Path;
 use super::problem::{ProblemKind, quoted};
 use super::{Ceilings, LoopSpec, Unread};
 use crate::name::{LoopName, check_part_name};
-#[allow(unused_imports)]
 pub(crate) use roles::agent_objections;
 
 /// A rule that is not kept.
@@ -80,6 +79,13 @@ pub(crate) fn objections(spec: &LoopSpec) -> Vec<Objection> {
     gates::check(&mut rules, spec);
     paths::check(&mut rules, spec);
     outward::check(&mut rules, spec);
+    rules.0
+}
+
+/// Objections to globs given elsewhere than in a loop.
+pub(crate) fn glob_objections(path: &Path, globs: &[String]) -> Vec<Objection> {
+    let mut rules = Rules::default();
+    paths::globs(&mut rules, path, globs);
     rules.0
 }
 

@@ -67,7 +67,8 @@ fn inside(rules: &mut Rules, path: &Path, text: &str) -> bool {
     } else {
         return true;
     };
-    rules.object(path.clone(), format!("`{path}` {what}: {}", quoted(text)), hint);
+    let shown = if text.is_empty() { String::new() } else { format!(": {}", quoted(text)) };
+    rules.object(path.clone(), format!("`{path}` {what}{shown}"), hint);
     false
 }
 

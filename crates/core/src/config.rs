@@ -1,0 +1,408 @@
+//! Configuration files: the repository's and the user's, their keys, and which of several sources a value came from.
+//!
+//! Opens no file and reads no environment; the command line hands in texts and says where each came from.
+
+use crate::spec::path::Path;
+use crate::spec::problem::{ProblemKind, quoted};
+use crate::spec::reader::value::{At, Fields, Findings};
+use crate::spec::source::Source;
+use crate::spec::tree::{self, Node, Value};
+use crate::spec::{AgentSpec, Problems, Role, reader, rules};
+use crate::units::{Span, Usd};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Where a value came from; later ones win.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// Nobody said anything.
+    Default,
+    /// The user's file.
+    User,
+    /// The repository's file.
+    Repository,
+    /// The environment.
+    Environment,
+    /// A flag of the command line.
+    Flag,
+}
+
+/// What a million tokens of a model cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Price {
+    /// Fresh input.
+    pub input: Usd,
+    /// Output.
+    pub output: Usd,
+    /// Input read from a cache.
+    pub cache_read: Usd,
+    /// Input written to a cache.
+    pub cache_write: Usd,
+}
+
+/// Who commits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Identity {
+    /// The name in commits.
+    pub name: String,
+    /// The address in commits.
+    pub email: String,
+}
+
+/// What one source says; `None` and empty mean that it says nothing.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Config {
+    /// Where outputs go when a loop does not say.
+    pub forge: Option<String>,
+    /// Where state is kept.
+    pub state_dir: Option<String>,
+    /// A path, or `postgres://…`.
+    pub store: Option<String>,
+    /// Who plays a role when a loop does not say.
+    pub agents: BTreeMap<Role, AgentSpec>,
+    /// Model to its price.
+    pub prices: BTreeMap<String, Price>,
+    /// Who commits.
+    pub identity: Option<Identity>,
+    /// After how long an unanswered question means no.
+    pub approvals_expire: Option<Span>,
+    /// How many days ended rounds are kept.
+    pub retention_days: Option<u32>,
+    /// How many days logs are kept.
+    pub log_retention_days: Option<u32>,
+    /// Further globs of paths that always need a human.
+    pub sensitive: Vec<String>,
+    /// Repositories to look after.
+    pub repos: Vec<String>,
+}
+
+const KEYS: [&str; 11] = [
+    "forge",
+    "state_dir",
+    "store",
+    "agents",
+    "prices",
+    "identity",
+    "approvals",
+    "retention",
+    "log_retention_days",
+    "sensitive",
+    "repos",
+];
+
+/// Reads a configuration file. `file` is the name messages show.
+///
+/// # Errors
+/// Every problem of the file at once.
+pub fn read_config_file(file: &str, text: &[u8]) -> Result<Config, Problems> {
+    let text = crate::spec::file::decode(file, text)?;
+    let source = Source::new(file, text);
+    let parsed = tree::parse(&source, text, 1).map_err(Problems::new)?;
+    let findings = Findings::new(&source);
+    let config = match parsed.root.value {
+        Value::Null => Config::default(),
+        _ => read(&At::root(&findings, &parsed.root)),
+    };
+    object(&config, &parsed.root, &findings);
+    let mut problems = parsed.problems;
+    problems.extend(findings.into_problems());
+    if problems.is_empty() { Ok(config) } else { Err(Problems::new(problems)) }
+}
+
+fn read(root: &At<'_>) -> Config {
+    let mut config = Config::default();
+    let Some(fields) = root.fields(&KEYS) else { return config };
+    config.forge = fields.option("forge", At::text);
+    config.state_dir = fields.option("state_dir", At::text);
+    config.store = fields.option("store", At::text);
+    fields.set("agents", &mut config.agents, reader::agents);
+    fields.set("prices", &mut config.prices, prices);
+    config.identity = fields.option("identity", identity);
+    config.approvals_expire = within(&fields, "approvals", "expire", At::span);
+    config.retention_days = within(&fields, "retention", "days", days);
+    config.log_retention_days = fields.option("log_retention_days", days);
+    fields.set("sensitive", &mut config.sensitive, At::texts);
+    fields.set("repos", &mut config.repos, At::texts);
+    config
+}
+
+/// A block with a single key.
+fn within<'n, T>(fields: &Fields<'n>, block: &str, key: &str, read: impl Fn(&At<'n>) -> Option<T>) -> Option<T> {
+    fields.option(block, |at| at.fields(&[key])?.option(key, read))
+}
+
+fn days(at: &At<'_>) -> Option<u32> {
+    at.whole(1..=36_500)
+}
+
+fn identity(at: &At<'_>) -> Option<Identity> {
+    let fields = at.fields(&["name", "email"])?;
+    let (name, email) =
+        (fields.required("name", "Ada", At::text), fields.required("email", "ada@example.org", At::text));
+    Some(Identity { name: name?, email: email? })
+}
+
+fn prices(at: &At<'_>) -> Option<BTreeMap<String, Price>> {
+    let models = at.entries("a mapping of model to its prices")?;
+    Some(models.into_iter().filter_map(|(entry, at)| Some((entry.key.clone(), price(&at)?))).collect())
+}
+
+fn price(at: &At<'_>) -> Option<Price> {
+    let fields = at.fields(&["input", "output", "cache_read", "cache_write"])?;
+    let input = fields.required("input", "3.00", At::usd);
+    let output = fields.required("output", "15.00", At::usd);
+    // Cached input whose price nobody gave costs what fresh input costs; free would hide spend.
+    let cache_read = fields.option("cache_read", At::usd);
+    let cache_write = fields.option("cache_write", At::usd);
+    let input = input?;
+    Some(Price {
+        input,
+        output: output?,
+        cache_read: cache_read.unwrap_or(input),
+        cache_write: cache_write.unwrap_or(input),
+    })
+}
+
+/// The rules of values, with the places of the file.
+fn object(config: &Config, root: &Node, findings: &Findings<'_>) {
+    for (role, agent) in &config.agents {
+        let path = Path::to("agents").key(role.word());
+        for objection in rules::agent_objections(&path, agent) {
+            add(findings, root, objection);
+        }
+    }
+    for objection in rules::glob_objections(&Path::to("sensitive"), &config.sensitive) {
+        add(findings, root, objection);
+    }
+    if let Some(identity) = &config.identity {
+        let unusable = |text: &str| text.trim().is_empty() || text.chars().any(|c| c.is_control() || "<>".contains(c));
+        for (key, text) in [("name", &identity.name), ("email", &identity.email)] {
+            if unusable(text) {
+                let path = Path::to("identity").key(key);
+                let what = format!("{} cannot stand in a commit", quoted(text));
+                findings.add(ProblemKind::Value, path.place_in(root), what, None);
+            }
+        }
+    }
+}
+
+fn add(findings: &Findings<'_>, root: &Node, objection: rules::Objection) {
+    if !findings.knows(&objection.path) {
+        let place = objection.path.place_in(root);
+        findings.add(objection.kind, place, objection.what, objection.hint);
+    }
+}
+
+/// One effective value and where it came from.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Setting {
+    /// The key, dotted.
+    pub key: String,
+    /// Its value, as the configuration file would have it.
+    pub value: serde_json::Value,
+    /// Who said so.
+    pub origin: Origin,
+}
+
+/// The effective configuration: several sources laid over each other, each value with its origin.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Effective {
+    config: Config,
+    origins: BTreeMap<String, Origin>,
+}
+
+impl Effective {
+    /// The values.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Lays a further source over what is there: what it says wins, what it does not say stays.
+    #[must_use]
+    pub fn merge(mut self, over: Config, origin: Origin) -> Self {
+        for (key, _) in over.settings() {
+            self.origins.insert(key, origin);
+        }
+        self.config = self.config.merge(over);
+        self
+    }
+
+    /// After how long an unanswered question means no: seven days when nobody says.
+    #[must_use]
+    pub fn approvals_expire(&self) -> Span {
+        self.config.approvals_expire.unwrap_or(DEFAULT_EXPIRE)
+    }
+
+    /// How many days ended rounds are kept: thirty when nobody says.
+    #[must_use]
+    pub fn retention_days(&self) -> u32 {
+        self.config.retention_days.unwrap_or(DEFAULT_DAYS)
+    }
+
+    /// How many days logs are kept: thirty when nobody says.
+    #[must_use]
+    pub fn log_retention_days(&self) -> u32 {
+        self.config.log_retention_days.unwrap_or(DEFAULT_DAYS)
+    }
+
+    /// Where outputs go when a loop does not say.
+    #[must_use]
+    pub fn forge(&self) -> &str {
+        self.config.forge.as_deref().unwrap_or("local")
+    }
+
+    /// Every effective value with its origin, sorted by key; defaults are listed too.
+    #[must_use]
+    pub fn settings(&self) -> Vec<Setting> {
+        let defaults = Config {
+            forge: Some("local".to_owned()),
+            approvals_expire: Some(DEFAULT_EXPIRE),
+            retention_days: Some(DEFAULT_DAYS),
+            log_retention_days: Some(DEFAULT_DAYS),
+            ..Config::default()
+        };
+        let mut values: BTreeMap<String, serde_json::Value> = defaults.settings().into_iter().collect();
+        values.extend(self.config.settings());
+        let origin = |key: &str| self.origins.get(key).copied().unwrap_or(Origin::Default);
+        values.into_iter().map(|(key, value)| Setting { origin: origin(&key), key, value }).collect()
+    }
+}
+
+const DEFAULT_EXPIRE: Span = Span::secs(7 * 86_400);
+const DEFAULT_DAYS: u32 = 30;
+
+impl Config {
+    /// Lays another configuration over this one. Maps are joined by key; lists add up, since each source may only add.
+    #[must_use]
+    pub fn merge(mut self, over: Self) -> Self {
+        self.agents.extend(over.agents);
+        self.prices.extend(over.prices);
+        for (mine, more) in [(&mut self.sensitive, over.sensitive), (&mut self.repos, over.repos)] {
+            for text in more {
+                if !mine.contains(&text) {
+                    mine.push(text);
+                }
+            }
+        }
+        Self {
+            forge: over.forge.or(self.forge),
+            state_dir: over.state_dir.or(self.state_dir),
+            store: over.store.or(self.store),
+            identity: over.identity.or(self.identity),
+            approvals_expire: over.approvals_expire.or(self.approvals_expire),
+            retention_days: over.retention_days.or(self.retention_days),
+            log_retention_days: over.log_retention_days.or(self.log_retention_days),
+            ..self
+        }
+    }
+
+    /// What is said, by key.
+    fn settings(&self) -> Vec<(String, serde_json::Value)> {
+        let mut settings = Settings(Vec::new());
+        settings.some("forge", self.forge.as_ref());
+        settings.some("state_dir", self.state_dir.as_ref());
+        settings.some("store", self.store.as_deref().map(hide_password).as_ref());
+        for (role, agent) in &self.agents {
+            settings.some(&format!("agents.{}", role.word()), Some(agent));
+        }
+        for (model, price) in &self.prices {
+            settings.some(&format!("prices.{model}"), Some(price));
+        }
+        settings.some("identity", self.identity.as_ref());
+        settings.some("approvals.expire", self.approvals_expire.as_ref());
+        settings.some("retention.days", self.retention_days.as_ref());
+        settings.some("log_retention_days", self.log_retention_days.as_ref());
+        settings.some("sensitive", (!self.sensitive.is_empty()).then_some(&self.sensitive));
+        settings.some("repos", (!self.repos.is_empty()).then_some(&self.repos));
+        settings.0
+    }
+}
+
+struct Settings(Vec<(String, serde_json::Value)>);
+
+impl Settings {
+    fn some<T: Serialize>(&mut self, key: &str, value: Option<&T>) {
+        if let Some(value) = value {
+            let value = serde_json::to_value(value).expect("configuration is data that JSON can hold");
+            self.0.push((key.to_owned(), value));
+        }
+    }
+}
+
+/// A store's address without the password that may stand in it.
+fn hide_password(store: &str) -> String {
+    let Some((scheme, rest)) = store.split_once("://") else { return store.to_owned() };
+    let (authority, path) = rest.split_once('/').map_or((rest, None), |(authority, path)| (authority, Some(path)));
+    let Some((user, host)) = authority.rsplit_once('@') else { return store.to_owned() };
+    let user = user.split(':').next().unwrap_or_default();
+    let path = path.map(|path| format!("/{path}")).unwrap_or_default();
+    format!("{scheme}://{user}:***@{host}{path}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+
+    const USER: &str = "forge: local\nstore: postgres://me:secret@db.example.org/loops\nsensitive: [infra/**]\n\
+        prices:\n  sonnet: { input: 3, output: 15, cache_read: 0.3 }\nidentity: { name: Ada, email: ada@example.org }\n";
+    const REPOSITORY: &str =
+        "agents: { maker: { use: scripted, script: fix.script } }\napprovals: { expire: 2d }\nsensitive: [deploy/**]\n";
+
+    #[test]
+    fn later_sources_win_and_every_value_names_its_origin() {
+        let read = |text: &str| read_config_file("config.yaml", text.as_bytes()).expect("a good file");
+        let effective =
+            Effective::default().merge(read(USER), Origin::User).merge(read(REPOSITORY), Origin::Repository);
+        let lines: Vec<String> = effective
+            .settings()
+            .iter()
+            .map(|setting| format!("{} = {} ({:?})", setting.key, setting.value, setting.origin))
+            .collect();
+        expect![[r#"
+            agents.maker = {"use":"scripted","script":"fix.script"} (Repository)
+            approvals.expire = "2d" (Repository)
+            forge = "local" (User)
+            identity = {"name":"Ada","email":"ada@example.org"} (User)
+            log_retention_days = 30 (Default)
+            prices.sonnet = {"input":3.0,"output":15.0,"cache_read":0.3,"cache_write":3.0} (User)
+            retention.days = 30 (Default)
+            sensitive = ["infra/**","deploy/**"] (Repository)
+            store = "postgres://me:***@db.example.org/loops" (User)"#]]
+        .assert_eq(&lines.join("\n"));
+        assert_eq!(effective.approvals_expire(), Span::secs(2 * 86_400));
+        assert_eq!(effective.config().store.as_deref(), Some("postgres://me:secret@db.example.org/loops"));
+    }
+
+    #[test]
+    fn problems_of_a_configuration_are_told_all_at_once() {
+        let text = "froge: local\nagents: { maker: { use: command } }\nretention: { days: 0 }\nsensitive: /etc\n\
+            prices: { big: { input: -1 } }\nidentity: { name: \"a<b\", email: x }\n";
+        let problems = read_config_file("config.yaml", text.as_bytes()).expect_err("a bad file");
+        let lines: Vec<String> =
+            problems.iter().map(|problem| format!("{}:{} {}", problem.line, problem.column, problem.what)).collect();
+        expect![[r#"
+            1:1 unknown key `froge`
+            2:11 `agents.maker` uses `command` without `run`
+            3:20 `retention.days` wants a whole number from 1 to 36500, found the number 0
+            4:12 `sensitive[0]` is absolute: `/etc`
+            5:16 missing key `output` in `prices.big`
+            5:25 `prices.big.input` wants an amount in US dollars such as `2.50`, found the number -1
+            6:19 `a<b` cannot stand in a commit"#]]
+        .assert_eq(&lines.join("\n"));
+    }
+
+    #[test]
+    fn an_empty_configuration_is_fine() {
+        assert_eq!(read_config_file("config.yaml", b"# nothing yet\n"), Ok(Config::default()));
+    }
+
+    #[test]
+    fn passwords_are_not_listed() {
+        assert_eq!(hide_password("postgres://u:p@h/db"), "postgres://u:***@h/db");
+        assert_eq!(hide_password("postgres://u:p@q@h"), "postgres://u:***@h");
+        assert_eq!(hide_password("/var/store.db"), "/var/store.db");
+    }
+}

@@ -1,0 +1,155 @@
+//! The JSON Schema of loop files: from the same types that are read, with the short forms people write added.
+
+use super::{LoopSpec, reader};
+use serde_json::{Map, Value, json};
+
+/// The schema of a loop file's front matter, and of plain YAML and JSON loop files.
+#[must_use]
+pub fn schema() -> Value {
+    let mut schema = schemars::schema_for!(LoopSpec).to_value();
+    close(&mut schema);
+    require(&mut schema, &["name", "intent"]);
+    add_aliases(&mut schema);
+    add_short_forms(&mut schema);
+    if let Some(root) = schema.as_object_mut() {
+        root.insert("title".to_owned(), json!("Loopwright loop file"));
+    }
+    schema
+}
+
+/// Unknown keys are errors, and only what the reader asks for is required.
+fn close(value: &mut Value) {
+    if let Value::Object(object) = value {
+        if object.contains_key("properties") {
+            object.remove("required");
+            object.entry("additionalProperties").or_insert(json!(false));
+        }
+        object.values_mut().for_each(close);
+    } else if let Value::Array(items) = value {
+        items.iter_mut().for_each(close);
+    }
+}
+
+/// Keys without which a block means nothing.
+const REQUIRED: [(&str, &[&str]); 13] = [
+    ("RunGate", &["name", "run"]),
+    ("DiffGate", &["name", "diff"]),
+    ("ParseGate", &["name", "parse"]),
+    ("MarkersGate", &["name", "markers"]),
+    ("LengthGate", &["name", "length"]),
+    ("SecretsGate", &["name", "secrets"]),
+    ("LengthRule", &["file", "max"]),
+    ("JsonRule", &["path"]),
+    ("ScoreRule", &["pattern", "better"]),
+    ("AgentSpec", &["use"]),
+    ("Prover", &["exercise"]),
+    ("Attack", &["roles"]),
+    ("Heldout", &["name", "run", "cases"]),
+];
+
+fn require(schema: &mut Value, keys: &[&str]) {
+    schema["required"] = json!(keys);
+    for (name, keys) in REQUIRED {
+        if let Some(definition) = definition(schema, name) {
+            definition.insert("required".to_owned(), json!(keys));
+        }
+    }
+}
+
+fn definition<'s>(schema: &'s mut Value, name: &str) -> Option<&'s mut Map<String, Value>> {
+    schema.get_mut("$defs")?.get_mut(name)?.as_object_mut()
+}
+
+fn property<'s>(definition: &'s mut Map<String, Value>, key: &str) -> Option<&'s mut Value> {
+    definition.get_mut("properties")?.get_mut(key)
+}
+
+fn add_aliases(schema: &mut Value) {
+    for alias in reader::ALIASES {
+        let description = format!("The seed's word; `{}` is ours.", ours(alias));
+        schema["properties"][*alias] = json!({ "type": "string", "description": description });
+    }
+    let tokens = json!({ "type": ["integer", "null"], "minimum": 1 });
+    if let Some(properties) = definition(schema, "BudgetSpec").and_then(|budget| budget.get_mut("properties")) {
+        for key in ["max_input_tokens", "max_output_tokens", "max_total_tokens"] {
+            properties[key] = tokens.clone();
+        }
+        properties["max_iters_per_round"] = json!({ "type": "integer", "minimum": 1 });
+    }
+}
+
+fn ours(alias: &str) -> &'static str {
+    match alias {
+        "cadence" => "on",
+        "action_kind" => "output",
+        "maker_prompt" => "prompts.maker",
+        _ => "prompts.checker",
+    }
+}
+
+/// Keys of the root that take one text where the type has a list.
+const ONE_OR_MANY: [&str; 13] = [
+    "paths",
+    "skills",
+    "context",
+    "protect",
+    "allow_paths",
+    "allow",
+    "output",
+    "network",
+    "approvers",
+    "caches",
+    "toolchains",
+    "secrets",
+    "locks",
+];
+/// The same inside `on`.
+const ON_ONE_OR_MANY: [&str; 8] = ["every", "cron", "daily", "weekly", "webhook", "push", "files", "after"];
+
+fn add_short_forms(schema: &mut Value) {
+    if let Some(root) = schema.as_object_mut() {
+        for key in ONE_OR_MANY {
+            allow(property(root, key), json!({ "type": "string" }));
+        }
+        allow(property(root, "on"), json!({ "type": ["string", "array"], "items": { "type": "string" } }));
+        allow(property(root, "level"), json!({ "enum": ["l1-report", "l2-assisted", "l3-unattended"] }));
+        allow(property(root, "setup"), json!({ "type": "array", "items": { "type": "string" } }));
+    }
+    if let Some(on) = definition(schema, "Triggers") {
+        for key in ON_ONE_OR_MANY {
+            allow(property(on, key), json!({ "type": "string" }));
+        }
+    }
+    if let Some(ceilings) = definition(schema, "Ceilings") {
+        for key in ["tokens", "usd", "wall", "turns", "idle"] {
+            allow(property(ceilings, key), json!({ "const": "none" }));
+        }
+        allow(property(ceilings, "tokens"), json!({ "type": "string", "pattern": "^[0-9]+[kKmM]?$" }));
+    }
+}
+
+/// Lets a property be something else as well; what is said about it stays beside.
+fn allow(property: Option<&mut Value>, form: Value) {
+    let Some(property) = property else { return };
+    if let Some(forms) = property.get_mut("anyOf").and_then(Value::as_array_mut) {
+        return forms.push(form);
+    }
+    let mut before = std::mem::take(property);
+    let description = before.as_object_mut().and_then(|object| object.remove("description"));
+    *property = json!({ "anyOf": [before, form] });
+    if let Some(description) = description {
+        property["description"] = description;
+    }
+}
+
+/// Every key the reader knows at the root, without the seed's.
+#[must_use]
+pub fn keys() -> &'static [&'static str] {
+    reader::KEYS
+}
+
+/// The seed's keys that the reader accepts at the root.
+#[must_use]
+pub fn aliases() -> &'static [&'static str] {
+    reader::ALIASES
+}
