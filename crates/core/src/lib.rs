@@ -9,6 +9,7 @@ pub mod executor;
 pub mod gate;
 pub mod hash;
 pub mod human_gate;
+pub mod inventory;
 pub mod level;
 pub mod name;
 pub mod outbox;

@@ -7,6 +7,7 @@ mod decide;
 pub mod engine;
 mod error;
 mod executor;
+pub mod gates;
 pub mod git;
 mod interim;
 mod loop_engine;

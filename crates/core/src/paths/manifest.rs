@@ -42,10 +42,12 @@ const PYPROJECT_TOML: [&str; 12] = [
 /// What other manifests' whole content is: commands.
 const COMPOSER_JSON: [&str; 1] = ["scripts"];
 
+type Reader = fn(&[u8]) -> Option<Value>;
+
 /// Says why, when a manifest's commands differ between base and the sealed tree.
 pub(super) fn changed_scripts(path: &str, before: Option<&[u8]>, after: Option<&[u8]>) -> Option<&'static str> {
     let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
-    let (read, keys): (fn(&[u8]) -> Option<Value>, &[&str]) = match name.as_str() {
+    let (read, keys): (Reader, &[&str]) = match name.as_str() {
         "package.json" => (json, &PACKAGE_JSON),
         "composer.json" => (json, &COMPOSER_JSON),
         "cargo.toml" => (toml, &CARGO_TOML),

@@ -1,0 +1,207 @@
+//! Rust tests: functions with a test attribute, named by the modules around them.
+//!
+//! A macro or a function around a test becomes part of its name, so a test that is wrapped into something that is never
+//! expanded or called is no longer the test that base had.
+
+use super::mask::Grammar;
+use super::tokens::{Kind, Tokens};
+use super::{DEPTH_MAX, TESTS_MAX, Test};
+use std::collections::BTreeSet;
+
+/// What stands around a test.
+#[derive(Debug, Default)]
+struct Scope {
+    /// Token index at which it ends.
+    end: usize,
+    /// Its part of the name; empty for plain blocks.
+    name: String,
+    guards: BTreeSet<String>,
+    is_off: bool,
+}
+
+/// Attributes collected before an item.
+#[derive(Debug, Default)]
+struct Attributes {
+    is_test: bool,
+    is_off: bool,
+    is_cfg_test: bool,
+    guards: BTreeSet<String>,
+}
+
+pub(super) fn tests(text: &str) -> Vec<Test> {
+    let tokens = Tokens::of(text, Grammar::Rust);
+    let mut reader =
+        Reader { tokens: &tokens, scopes: vec![Scope { end: usize::MAX, ..Scope::default() }], found: Vec::new() };
+    reader.read();
+    reader.found
+}
+
+struct Reader<'a> {
+    tokens: &'a Tokens<'a>,
+    scopes: Vec<Scope>,
+    found: Vec<Test>,
+}
+
+impl Reader<'_> {
+    fn read(&mut self) {
+        let mut at = 0;
+        let mut attributes = Attributes::default();
+        while at < self.tokens.len() && self.scopes.len() < DEPTH_MAX && self.found.len() < TESTS_MAX {
+            while self.scopes.len() > 1 && self.scopes.last().is_some_and(|scope| at >= scope.end) {
+                self.scopes.pop();
+            }
+            at = match self.tokens.kind(at) {
+                Some(Kind::Sign(b'#')) => self.attribute(at, &mut attributes),
+                Some(Kind::Word) => self.word(at, &mut attributes),
+                Some(Kind::Sign(b'{')) => self.open(at, String::new(), std::mem::take(&mut attributes)),
+                Some(Kind::Sign(b';' | b'}')) => {
+                    attributes = Attributes::default();
+                    at + 1
+                }
+                _ => at + 1,
+            };
+        }
+    }
+
+    fn attribute(&mut self, at: usize, attributes: &mut Attributes) -> usize {
+        let is_inner = self.tokens.is(at + 1, b'!');
+        let open = at + 1 + usize::from(is_inner);
+        if !self.tokens.is(open, b'[') {
+            return at + 1;
+        }
+        let close = self.tokens.partner(open);
+        if is_inner {
+            let mut inner = Attributes::default();
+            classify(self.tokens, open + 1, close, &mut inner);
+            if let Some(scope) = self.scopes.last_mut() {
+                scope.is_off |= inner.is_off;
+                scope.guards.extend(inner.guards);
+            }
+        } else {
+            classify(self.tokens, open + 1, close, attributes);
+        }
+        close.saturating_add(1)
+    }
+
+    fn word(&mut self, at: usize, attributes: &mut Attributes) -> usize {
+        let name = self.tokens.word(at + 1);
+        match self.tokens.word(at) {
+            "fn" if !name.is_empty() => self.function(at + 1, std::mem::take(attributes)),
+            "mod" if !name.is_empty() => self.module(at + 1, std::mem::take(attributes)),
+            "macro_rules" if self.tokens.is(at + 1, b'!') => {
+                let open = self.tokens.find_sign(at + 2, b"{([").unwrap_or(at);
+                let off = Attributes { is_off: true, ..Attributes::default() };
+                self.open(open, "macro_rules!".to_owned(), off)
+            }
+            "impl" | "trait" => {
+                let open = self.tokens.find_sign(at + 1, b"{;").unwrap_or(at);
+                let guards = std::mem::take(attributes);
+                if self.tokens.is(open, b'{') { self.open(open, String::new(), guards) } else { open + 1 }
+            }
+            // A macro call at item level: `proptest! { … }`.
+            word if self.tokens.is(at + 1, b'!') => {
+                let is_open = [b'{', b'(', b'['].iter().any(|sign| self.tokens.is(at + 2, *sign));
+                if is_open { self.open(at + 2, format!("{word}!"), std::mem::take(attributes)) } else { at + 1 }
+            }
+            _ => at + 1,
+        }
+    }
+
+    fn open(&mut self, at: usize, name: String, attributes: Attributes) -> usize {
+        let end = self.tokens.partner(at);
+        self.scopes.push(Scope { end, name, guards: attributes.guards, is_off: attributes.is_off });
+        at + 1
+    }
+
+    fn module(&mut self, at: usize, attributes: Attributes) -> usize {
+        let name = self.tokens.word(at).to_owned();
+        if self.tokens.is(at + 1, b'{') {
+            return self.open(at + 1, name, attributes);
+        }
+        // `mod tests;` links a file; without the line its tests are not compiled, so the line itself is an id.
+        let is_link = self.tokens.is(at + 1, b';');
+        if is_link && (attributes.is_cfg_test || name.contains("test")) {
+            let test = Test { assertions: 1, ..self.test(&format!("mod {name}"), attributes) };
+            self.found.push(test);
+        }
+        at + 1
+    }
+
+    fn function(&mut self, at: usize, attributes: Attributes) -> usize {
+        let name = self.tokens.word(at);
+        let Some(open) = self.tokens.find_sign(at + 1, b"{;").filter(|open| self.tokens.is(*open, b'{')) else {
+            return at + 1;
+        };
+        let close = self.tokens.partner(open);
+        if attributes.is_test {
+            let guards = attributes.guards.clone();
+            let test = self.test(name, attributes);
+            let body = self.body(open + 1, close);
+            self.found.push(Test { assertions: body.0, is_empty: body.1, ..test });
+            return self.open(open, format!("{name}()"), Attributes { guards, ..Attributes::default() });
+        }
+        self.open(open, format!("{name}()"), attributes)
+    }
+
+    fn test(&self, name: &str, attributes: Attributes) -> Test {
+        let around = self.scopes.iter().map(|scope| scope.name.as_str()).filter(|name| !name.is_empty());
+        let path: Vec<&str> = around.chain([name]).collect();
+        let mut guards = attributes.guards;
+        guards.extend(self.scopes.iter().flat_map(|scope| scope.guards.iter().cloned()));
+        let is_skipped = attributes.is_off || self.scopes.iter().any(|scope| scope.is_off);
+        Test { name: path.join("::"), is_skipped, guards, ..Test::default() }
+    }
+
+    /// Assertions of a body, and whether it does nothing: no tokens, or it returns at once.
+    fn body(&self, from: usize, to: usize) -> (usize, bool) {
+        let returns = self.tokens.word(from) == "return" && self.tokens.is(from + 1, b';');
+        let question_marks = (from..to.min(self.tokens.len())).filter(|at| self.tokens.is(*at, b'?')).count();
+        let assertions = if returns { 0 } else { self.tokens.assertions(from, to) + question_marks };
+        (assertions, from >= to || returns)
+    }
+}
+
+/// Reads one attribute, without its brackets.
+fn classify(tokens: &Tokens<'_>, from: usize, to: usize, attributes: &mut Attributes) {
+    let mut last = from;
+    while tokens.is(last + 1, b':') && tokens.is(last + 2, b':') && last + 3 < to {
+        last += 3;
+    }
+    let source = tokens.source(from, to);
+    match tokens.word(last) {
+        "test" | "rstest" | "test_case" | "quickcheck" | "wasm_bindgen_test" | "test_log" | "gtest" => {
+            attributes.is_test = true
+        }
+        "ignore" => attributes.is_off = true,
+        "cfg" => match cfg(&source) {
+            Some(true) => attributes.is_cfg_test |= source.contains("test"),
+            Some(false) => attributes.is_off = true,
+            None => drop(attributes.guards.insert(source)),
+        },
+        // What a test may do without failing, and attributes under a condition.
+        "should_panic" => drop(attributes.guards.insert("should_panic".to_owned())),
+        "cfg_attr" if source.contains("ignore") || source.contains("cfg(") => drop(attributes.guards.insert(source)),
+        _ => {}
+    }
+}
+
+/// What a `cfg` says on the machines gates run on: true, false, or that it depends.
+fn cfg(source: &str) -> Option<bool> {
+    let inner = source.strip_prefix("cfg(")?.strip_suffix(')')?;
+    match inner {
+        "test"
+        | "unix"
+        | "all()"
+        | "true"
+        | "debug_assertions"
+        | "not(miri)"
+        | "not(windows)"
+        | "target_os=\"linux\""
+        | "target_family=\"unix\""
+        | "not(any())"
+        | "not(loom)"
+        | "all(test)" => Some(true),
+        "any()" | "false" | "not(test)" | "not(all())" | "all(any())" | "windows" | "miri" => Some(false),
+        _ => None,
+    }
+}

@@ -1,0 +1,120 @@
+//! One run of one gate: a pristine checkout, base's inputs put back, old reports removed, the command, what it left.
+
+use super::judge::{Against, Judged, Left, judge};
+use super::resolve::{Program, ResolvedRun};
+use super::{Gates, GatesError, TIMEOUT_DEFAULT};
+use crate::git::Oid;
+use crate::proc::{self, Cookie, How, Limits, Spawn};
+use crate::workspace::SnapshotKind;
+use loopwright_core::gate::{GateResult, GateStatus};
+use std::ffi::OsString;
+use std::path::{Component, Path, PathBuf};
+
+/// Kept of each stream's start and end: enough for every test's line of a large suite.
+const KEEP_HEAD: usize = 1 << 20;
+const KEEP_TAIL: usize = 4 << 20;
+
+/// Largest report that is read.
+const REPORT_BYTES_MAX: u64 = 32 << 20;
+
+/// What runs, and on what.
+pub(super) struct Attempt<'a> {
+    pub(super) gates: &'a Gates<'a>,
+    pub(super) run: &'a ResolvedRun,
+    pub(super) commit: &'a Oid,
+    /// Inputs of base that are put back.
+    pub(super) restore: &'a [String],
+}
+
+impl Attempt<'_> {
+    /// Runs the gate in a checkout of its own and removes that afterwards: nothing one run leaves reaches the next.
+    pub(super) async fn once(&self, against: Against<'_>) -> Result<Judged, GatesError> {
+        let gates = self.gates;
+        let checkout = gates.workspaces.snapshot(gates.workspace, "gate", self.commit, SnapshotKind::WithGit).await?;
+        if !self.restore.is_empty() {
+            let base = &gates.workspace.base;
+            gates.workspaces.restore_paths(gates.workspace, &checkout, base, self.restore).await?;
+        }
+        let private = gates.workspace.root.join("gate-private");
+        let judged = self.in_checkout(&checkout, &private, against).await;
+        // The checkout goes with the round at the latest; a file a gate made unremovable fails nothing here.
+        let _ = std::fs::remove_dir_all(&private);
+        let _ = std::fs::remove_dir_all(&checkout);
+        judged
+    }
+
+    async fn in_checkout(&self, checkout: &Path, private: &Path, against: Against<'_>) -> Result<Judged, GatesError> {
+        let gate = &self.run.gate;
+        let failed = |source| GatesError::Io { gate: gate.name.clone(), source };
+        let program = match &self.run.program {
+            Program::Installed(path) => path.clone(),
+            Program::Script(path) => checkout.join(path),
+            Program::Missing(name) => return Ok(not_started(&gate.name, &format!("`{name}` is not installed"))),
+        };
+        let (home, tmp) = (private.join("home"), private.join("tmp"));
+        for folder in [&home, &tmp] {
+            std::fs::create_dir_all(folder).map_err(failed)?;
+        }
+        self.reports().try_for_each(|report| remove_stale(checkout, report)).map_err(failed)?;
+        let spawn = self.spawn(program, checkout, &home, &tmp);
+        let ended = match self.gates.proc.run(spawn, &mut (), self.gates.cancel, |_| ()).await {
+            Ok(ended) => ended,
+            Err(error) => return Ok(not_started(&gate.name, &error.to_string())),
+        };
+        if ended.how == How::Cancelled {
+            return Err(GatesError::Cancelled(gate.name.clone()));
+        }
+        let left = |path: &str| read_report(checkout, path);
+        Ok(judge(gate, &ended, &Left { read: &left }, against))
+    }
+
+    fn spawn(&self, program: PathBuf, checkout: &Path, home: &Path, tmp: &Path) -> Spawn {
+        let gates = self.gates;
+        let mut spawn = Spawn::new(program, checkout, Cookie::new(gates.cookie));
+        spawn.args = self.run.gate.run.iter().skip(1).map(OsString::from).collect();
+        spawn.env = proc::base_env(home, tmp, &gates.env.extra_path);
+        spawn.env.extend(gates.env.vars.iter().map(|(name, value)| (name.clone(), value.clone())));
+        let wall = self.run.gate.timeout.map_or(TIMEOUT_DEFAULT, |span| span.duration());
+        spawn.limits = Limits { wall: Some(wall), keep_head: KEEP_HEAD, keep_tail: KEEP_TAIL, ..Limits::default() };
+        spawn
+    }
+
+    fn reports(&self) -> impl Iterator<Item = &str> {
+        let rule = self.run.gate.evidence.as_ref();
+        let junit = rule.and_then(|rule| rule.junit.as_deref());
+        junit.into_iter().chain(rule.into_iter().flat_map(|rule| rule.files.iter().map(String::as_str)))
+    }
+}
+
+/// A gate that could not be started said nothing: failed, never passed and never rejected.
+fn not_started(name: &str, why: &str) -> Judged {
+    let mut result = GateResult::new(name, GateStatus::Failed).because("not-started");
+    result.evidence.push(loopwright_core::gate::excerpt::line(why));
+    Judged { result, tests: Default::default() }
+}
+
+/// A report's place in the checkout; a path that leads out is none.
+fn inside(checkout: &Path, path: &str) -> Option<PathBuf> {
+    let path = Path::new(path);
+    path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)).then(|| checkout.join(path))
+}
+
+/// A report that the candidate committed is no evidence of this run.
+fn remove_stale(checkout: &Path, report: &str) -> std::io::Result<()> {
+    let Some(path) = inside(checkout, report) else { return Ok(()) };
+    match std::fs::symlink_metadata(&path) {
+        Ok(found) if found.is_dir() => std::fs::remove_dir_all(&path),
+        Ok(_) => std::fs::remove_file(&path),
+        Err(_) => Ok(()),
+    }
+}
+
+/// What the run wrote there: a plain file inside the checkout, all folders on the way included, and not too large.
+fn read_report(checkout: &Path, report: &str) -> Option<Vec<u8>> {
+    let path = inside(checkout, report)?;
+    let real = path.canonicalize().ok()?;
+    let is_inside = real.starts_with(checkout.canonicalize().ok()?);
+    let found = std::fs::symlink_metadata(&path).ok()?;
+    let is_fine = is_inside && found.is_file() && found.len() <= REPORT_BYTES_MAX;
+    if is_fine { std::fs::read(&real).ok() } else { None }
+}

@@ -1,0 +1,93 @@
+//! What is always looked at, whatever gates a loop declares: secrets, protected and allowed paths, the test inventory,
+//! sensitive paths. It only finds; the driver decides what refuses, rejects or escalates.
+
+use super::{Facts, GatesError};
+use loopwright_core::inventory::{self, FILE_BYTES_MAX, Inventory, Missing, Suite};
+use loopwright_core::paths::{self, ChangedFile, Protected, SensitivePath};
+use loopwright_core::secrets::{Hit, Scanner};
+use loopwright_core::spec::LoopSpec;
+
+/// What was found in a candidate.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Examination {
+    /// Secrets; any refuses the round.
+    pub secrets: Vec<Hit>,
+    /// What was done to protected files; any rejects the round.
+    pub protected: Vec<String>,
+    /// Changes outside the allowed paths; any rejects the round.
+    pub outside: Vec<String>,
+    /// Tests of base that are gone, skipped or emptied; any rejects the round.
+    pub missing_tests: Vec<Missing>,
+    /// Paths that need a human at every level.
+    pub sensitive: Vec<SensitivePath>,
+    /// Facts worth pointing out to a reader.
+    pub notes: Vec<String>,
+}
+
+impl Examination {
+    /// Whether the candidate ends as rejected, without another attempt.
+    #[must_use]
+    pub fn is_rejected(&self) -> bool {
+        !self.protected.is_empty() || !self.outside.is_empty() || !self.missing_tests.is_empty()
+    }
+}
+
+/// Examines a candidate. `texts` are what leaves besides the tree: the commit message and every outbox item, each with
+/// its place; `scanner` knows the values that may not leave.
+///
+/// # Errors
+/// A pattern of the loop is not a glob.
+pub fn examine(
+    spec: &LoopSpec,
+    facts: &Facts,
+    scanner: &Scanner,
+    texts: &[(&str, &str)],
+) -> Result<Examination, GatesError> {
+    let protected = Protected::new(&spec.protect)?.violations(&facts.changes, |path| facts.base_paths.contains(path));
+    let files = facts.changes.iter().zip(&facts.files).map(|(change, file)| ChangedFile {
+        change,
+        before: file.before.as_deref(),
+        after: file.after.as_deref(),
+    });
+    let mut notes = protected.notes;
+    notes.extend(test_edits(facts));
+    Ok(Examination {
+        secrets: secrets(facts, scanner, texts),
+        protected: protected.violations,
+        outside: paths::outside_allowed(&spec.allow_paths, &facts.changes)?,
+        missing_tests: missing_tests(facts),
+        sensitive: paths::sensitive::<&str>(files, &[])?,
+        notes,
+    })
+}
+
+fn secrets(facts: &Facts, scanner: &Scanner, texts: &[(&str, &str)]) -> Vec<Hit> {
+    let mut hits = scanner.added(&facts.added);
+    let present = facts.files.iter().filter(|file| file.after.is_some());
+    hits.extend(present.flat_map(|file| scanner.name(&file.path)));
+    hits.extend(texts.iter().flat_map(|(place, text)| scanner.text(place, text)));
+    hits.sort();
+    hits.dedup();
+    hits
+}
+
+/// Only changed files can lose a test, and a moved one is in two changed files.
+fn missing_tests(facts: &Facts) -> Vec<Missing> {
+    let side = |bytes: fn(&super::FileFact) -> Option<&[u8]>| {
+        let files = facts.files.iter().filter(|file| Suite::of(&file.path).is_some());
+        let texts = files.filter_map(move |file| Some((file.path.as_str(), bytes(file)?)));
+        // The inventory does not read larger files, so they are not converted either.
+        let texts = texts.filter(|(_, bytes)| bytes.len() <= FILE_BYTES_MAX);
+        Inventory::of(texts.map(|(path, bytes)| (path, String::from_utf8_lossy(bytes))))
+    };
+    inventory::compare(&side(|file| file.before.as_deref()), &side(|file| file.after.as_deref()))
+}
+
+/// Edited tests keep their names but may ask for less; a reader should know where to look.
+fn test_edits(facts: &Facts) -> Vec<String> {
+    let edited = facts.files.iter().filter(|file| file.before.is_some() && file.after.is_some());
+    let tests = edited
+        .filter(|file| Suite::of(&file.path).is_some_and(|suite| suite != Suite::Rust || file.path.contains("test")));
+    let named = tests.filter(|file| file.path.to_ascii_lowercase().contains("test") || file.path.contains("spec"));
+    named.map(|file| format!("tests were edited in `{}`", file.path)).collect()
+}

@@ -1,0 +1,160 @@
+//! Turns an ended run into a gate's result: how it ended, what was expected, which evidence it left, its score.
+
+use super::BaseResult;
+use crate::proc::{Captured, Ended, How};
+use loopwright_core::gate::counts::{self, Seen};
+use loopwright_core::gate::expect::{self, Unmet};
+use loopwright_core::gate::{GateResult, GateStatus, excerpt, junit, score};
+use loopwright_core::spec::{CountFloor, RunGate};
+
+/// A result with the tests behind it.
+#[derive(Debug, Clone)]
+pub(super) struct Judged {
+    pub(super) result: GateResult,
+    pub(super) tests: Seen,
+}
+
+/// What numbers are compared with.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Against<'a> {
+    /// This run is base's own: comparisons with base are left out.
+    Nothing,
+    /// What base had, if it was asked.
+    Base(Option<&'a BaseResult>),
+}
+
+impl<'a> Against<'a> {
+    /// A run on base itself is compared with nothing, unless the candidate is base and base was asked before.
+    pub(super) fn new(is_base: bool, base: Option<&'a BaseResult>) -> Self {
+        if is_base && base.is_none() { Self::Nothing } else { Self::Base(base) }
+    }
+}
+
+/// Reads what the run left in its checkout.
+pub(super) struct Left<'a> {
+    pub(super) read: &'a dyn Fn(&str) -> Option<Vec<u8>>,
+}
+
+/// Why a run is rejected, as a code and a fact.
+type No = (String, String);
+
+pub(super) fn judge(gate: &RunGate, ended: &Ended, left: &Left<'_>, against: Against<'_>) -> Judged {
+    let (stdout, stderr) = (text(&ended.stdout), text(&ended.stderr));
+    let mut result = GateResult::new(&gate.name, GateStatus::Passed);
+    result.exit = if let How::Exited(code) = ended.how { Some(code) } else { None };
+    result.duration_ms = u64::try_from(ended.wall.as_millis()).unwrap_or(u64::MAX);
+    let mut tests = Seen::default();
+    let answer = on_time(gate, ended)
+        .and_then(|()| expected(gate, ended, &stdout, &stderr))
+        .and_then(|()| evidence(gate, left, (&stdout, &stderr), against, &mut result, &mut tests))
+        .and_then(|()| scored(gate, &stdout, &stderr, against, &mut result));
+    if tests == Seen::default() {
+        tests = counts::read(&stdout, &stderr);
+    }
+    if result.tests.is_none() && tests != Seen::default() {
+        result.tests = Some(tests.passed());
+    }
+    if let Err((code, fact)) = answer {
+        result.status = GateStatus::Rejected;
+        result.reason = Some(code);
+        result.evidence.push(excerpt::line(&fact));
+        result.excerpt = both(&stdout, &stderr);
+    }
+    Judged { result, tests }
+}
+
+fn on_time(gate: &RunGate, ended: &Ended) -> Result<(), No> {
+    match ended.how {
+        How::Wall | How::Idle => {
+            let limit = gate.timeout.map_or(super::TIMEOUT_DEFAULT, |span| span.duration());
+            Err(("timeout".to_owned(), format!("did not end within {}s", limit.as_secs_f64())))
+        }
+        How::Flood => Err(("flood".to_owned(), "wrote more output than is read".to_owned())),
+        How::Stopped | How::Cancelled => Err(("stopped".to_owned(), "was stopped".to_owned())),
+        How::Exited(_) | How::Signaled(_) => Ok(()),
+    }
+}
+
+fn expected(gate: &RunGate, ended: &Ended, stdout: &str, stderr: &str) -> Result<(), No> {
+    let wants_json = gate.expect.as_ref().is_some_and(|rule| rule.json.is_some());
+    if wants_json && ended.stdout.truncated() {
+        return Err(("json".to_owned(), "the output is too long to be read as JSON".to_owned()));
+    }
+    let exit = if let How::Exited(code) = ended.how { Some(code) } else { None };
+    let seen = expect::Seen { exit, stdout, stderr };
+    expect::judge(gate.expect.as_ref(), seen).map_err(|Unmet { code, text }| (code.to_owned(), text))
+}
+
+fn evidence(
+    gate: &RunGate,
+    left: &Left<'_>,
+    (stdout, stderr): (&str, &str),
+    against: Against<'_>,
+    result: &mut GateResult,
+    tests: &mut Seen,
+) -> Result<(), No> {
+    let Some(rule) = &gate.evidence else { return Ok(()) };
+    *tests = counts::read(stdout, stderr);
+    if let Some(path) = &rule.junit {
+        let bytes =
+            (left.read)(path).ok_or_else(|| ("no-report".to_owned(), format!("the run did not write `{path}`")))?;
+        *tests = junit::read(&bytes).map_err(|error| ("bad-report".to_owned(), format!("`{path}`: {error}")))?;
+        report(tests, path, result)?;
+    }
+    for path in &rule.files {
+        (left.read)(path).ok_or_else(|| ("no-file".to_owned(), format!("the run did not write `{path}`")))?;
+        result.evidence.push(format!("wrote `{path}`"));
+    }
+    let Some(floor) = rule.tests_at_least else { return Ok(()) };
+    let base = match against {
+        Against::Nothing if matches!(floor, CountFloor::Base(_)) => return Ok(()),
+        Against::Nothing => None,
+        Against::Base(base) => base.map(|base| &base.seen),
+    };
+    result.tests = Some(tests.passed());
+    let fact = counts::at_least(floor, tests, base).map_err(|fact| ("tests-missing".to_owned(), fact))?;
+    result.evidence.push(excerpt::line(&fact));
+    Ok(())
+}
+
+/// A report with a failure in it outweighs an exit code of zero.
+fn report(tests: &Seen, path: &str, result: &mut GateResult) -> Result<(), No> {
+    let (passed, failed, skipped) = (tests.passed(), tests.failed(), tests.skipped());
+    result.tests = Some(passed);
+    let fact = format!("`{path}`: {passed} passed, {failed} failed, {skipped} skipped");
+    if failed > 0 {
+        return Err(("tests-failed".to_owned(), fact));
+    }
+    if passed == 0 {
+        return Err(("no-tests".to_owned(), fact));
+    }
+    result.evidence.push(fact);
+    Ok(())
+}
+
+fn scored(gate: &RunGate, stdout: &str, stderr: &str, against: Against<'_>, result: &mut GateResult) -> Result<(), No> {
+    let Some(rule) = &gate.score else { return Ok(()) };
+    let no = |error: score::ScoreError| (error.code().to_owned(), error.to_string());
+    let measured =
+        score::read(rule, stdout).or_else(|error| score::read(rule, stderr).map_err(|_| error)).map_err(no)?;
+    result.score = Some(measured);
+    let base = match against {
+        Against::Nothing => Some(measured),
+        Against::Base(base) => base.and_then(|base| base.result.score),
+    };
+    result
+        .evidence
+        .push(format!("score {measured}, base had {}", base.map_or("none".to_owned(), |base| base.to_string())));
+    score::compare(rule, measured, base).map_err(no)
+}
+
+/// What was kept, without a word of ours in it that a pattern could match.
+fn text(captured: &Captured) -> String {
+    let bytes = [captured.head.as_slice(), captured.tail.as_slice()].concat();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn both(stdout: &str, stderr: &str) -> String {
+    let parts = [stdout.trim_end(), stderr.trim_end()];
+    excerpt::tail(parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n").as_bytes())
+}

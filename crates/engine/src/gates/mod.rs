@@ -1,0 +1,260 @@
+//! Runs the gates of a loop on a sealed candidate: pristine checkouts, base's own inputs, a clean environment, positive
+//! evidence. What a gate's answer means is decided in `loopwright_core::gate`; what becomes of the round is the driver's.
+//!
+//! The order of a round: [`resolve`] before the maker runs, [`Gates::baseline`] on base, then for each attempt
+//! [`Facts::gather`], [`examine`] and [`Gates::run`].
+
+mod attempt;
+mod examine;
+mod facts;
+mod judge;
+mod resolve;
+
+pub use examine::{Examination, examine};
+pub use facts::{Facts, FileFact, base_paths};
+pub use resolve::{Program, ResolveError, Resolved, ResolvedRun, resolve};
+
+use crate::git::{GitError, Oid};
+use crate::proc::{Cancel, Proc};
+use crate::workspace::{ChangeStatus, Sealed, Workspace, WorkspaceError, Workspaces};
+use attempt::Attempt;
+use loopwright_core::gate::counts::Seen;
+use loopwright_core::gate::{self, GateResult, GateStatus};
+use loopwright_core::paths::{GlobError, Globs};
+use loopwright_core::secrets::Hit;
+use loopwright_core::spec::{CountFloor, Gate, ParseGate, RunGate};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long a gate may run when the loop does not say.
+pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(600);
+
+/// What gates may see besides the checkout.
+#[derive(Debug, Clone, Default)]
+pub struct GateEnv {
+    /// Folders with programs, after the trusted ones: toolchains.
+    pub extra_path: Vec<PathBuf>,
+    /// Further variables: toolchain homes, and the secrets a loop passes to gates by name.
+    pub vars: BTreeMap<OsString, OsString>,
+}
+
+/// Why gates could not be asked at all. A gate that could not run is no error but a [`GateStatus::Failed`] result.
+#[derive(Debug, thiserror::Error)]
+pub enum GatesError {
+    /// The checkout could not be made.
+    #[error("prepare a gate's checkout")]
+    Workspace(#[from] WorkspaceError),
+    /// The candidate could not be read.
+    #[error("read the candidate")]
+    Git(#[from] GitError),
+    /// A sealed file can not be found, so nothing can be said about it.
+    #[error("read `{0}` of the candidate")]
+    Unreadable(String),
+    /// A pattern of the loop is not a glob.
+    #[error(transparent)]
+    Glob(#[from] GlobError),
+    /// A folder for the gate could not be made.
+    #[error("make a folder for gate `{gate}`")]
+    Io {
+        /// The gate.
+        gate: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Somebody asked to stop.
+    #[error("cancelled while gate `{0}` ran")]
+    Cancelled(String),
+}
+
+/// What a gate said about pure base.
+#[derive(Debug, Clone)]
+pub struct BaseResult {
+    /// How it ended there; comparisons with base left out.
+    pub result: GateResult,
+    /// The tests it showed.
+    pub seen: Seen,
+}
+
+/// What the gates said about base, by name.
+#[derive(Debug, Clone, Default)]
+pub struct Baseline(pub BTreeMap<String, BaseResult>);
+
+impl Baseline {
+    /// Whether there is nothing to do: gates that must be red before are there, and each of them is green on base.
+    #[must_use]
+    pub fn is_all_green(&self, gates: &[Gate]) -> bool {
+        let mut red = gates.iter().filter(|gate| matches!(gate, Gate::Run(run) if run.red_before)).peekable();
+        red.peek().is_some() && red.all(|gate| self.status(gate.name()) == Some(GateStatus::Passed))
+    }
+
+    /// The gates that could not be run on base, which nobody can build on.
+    pub fn failed(&self) -> impl Iterator<Item = &GateResult> {
+        self.0.values().map(|base| &base.result).filter(|result| result.status == GateStatus::Failed)
+    }
+
+    fn status(&self, name: &str) -> Option<GateStatus> {
+        self.0.get(name).map(|base| base.result.status)
+    }
+}
+
+/// Runs gates for one workspace.
+#[derive(Debug)]
+pub struct Gates<'a> {
+    /// Where checkouts come from.
+    pub workspaces: &'a Workspaces,
+    /// The round's workspace.
+    pub workspace: &'a Workspace,
+    /// The door to processes.
+    pub proc: &'a Proc,
+    /// What gates may see.
+    pub env: &'a GateEnv,
+    /// The mark of the gates' process trees.
+    pub cookie: &'a str,
+    /// The request to stop.
+    pub cancel: &'a Cancel,
+}
+
+impl Gates<'_> {
+    /// Runs on pure base, before the maker: every gate that must be red there, and every gate that is compared with base.
+    ///
+    /// # Errors
+    /// A checkout can not be made, or somebody asked to stop.
+    pub async fn baseline(&self, resolved: &Resolved) -> Result<Baseline, GatesError> {
+        let mut baseline = Baseline::default();
+        for run in resolved.runs().filter(|run| run.gate.red_before || needs_base(&run.gate)) {
+            let base = self.workspace.base.clone();
+            let seen = self.repeat(run, &base, &[], None).await?;
+            baseline.0.insert(run.gate.name.clone(), BaseResult { result: seen.result, seen: seen.tests });
+        }
+        Ok(baseline)
+    }
+
+    /// Runs every gate on the sealed candidate, in order. All of them run, also after one said no: a maker that sees
+    /// every complaint at once needs fewer attempts.
+    ///
+    /// # Errors
+    /// A checkout can not be made, or somebody asked to stop.
+    pub async fn run(
+        &self,
+        resolved: &Resolved,
+        sealed: &Sealed,
+        facts: &Facts,
+        secrets: &[Hit],
+        baseline: &Baseline,
+    ) -> Result<Vec<GateResult>, GatesError> {
+        let mut results = Vec::with_capacity(resolved.gates.len());
+        for gate in &resolved.gates {
+            results.push(match gate {
+                resolve::ResolvedGate::Run(run) => self.run_gate(run, sealed, baseline).await?,
+                resolve::ResolvedGate::Mechanical(gate) => self.mechanical(gate, sealed, facts, secrets).await?,
+            });
+        }
+        Ok(results)
+    }
+
+    async fn mechanical(
+        &self,
+        gate: &Gate,
+        sealed: &Sealed,
+        facts: &Facts,
+        secrets: &[Hit],
+    ) -> Result<GateResult, GatesError> {
+        Ok(match gate {
+            Gate::Diff(gate) => gate::diff::judge(gate, &facts.changes),
+            Gate::Parse(gate) => parse(gate, facts)?,
+            Gate::Markers(gate) => gate::markers::judge(gate, &facts.added),
+            Gate::Length(gate) => {
+                let engine = self.workspaces.engine();
+                let bytes = engine.read_blob(&sealed.tree, &gate.length.file, facts::BLOB_BYTES_MAX).await?;
+                gate::length::judge(gate, bytes.as_deref())
+            }
+            Gate::Secrets(gate) => {
+                let found: Vec<String> = secrets.iter().map(|hit| format!("{} at {}", hit.rule, hit.place)).collect();
+                GateResult::of_findings(&gate.name, "secrets", &found)
+            }
+            Gate::Run(gate) => GateResult::new(&gate.name, GateStatus::Failed).because("not-resolved"),
+        })
+    }
+
+    /// Base's inputs first; where the maker edited them, once more as sealed, and both must pass.
+    async fn run_gate(
+        &self,
+        run: &ResolvedRun,
+        sealed: &Sealed,
+        baseline: &Baseline,
+    ) -> Result<GateResult, GatesError> {
+        let edited = edited_inputs(run, sealed)?;
+        let base = baseline.0.get(&run.gate.name);
+        let mut result = self.repeat(run, &sealed.commit, &edited, base).await?.result;
+        if !edited.is_empty() {
+            result.evidence.push(format!("ran with base's {}", shorten(&edited)));
+            if result.is_passed() {
+                let flaky = result.flaky;
+                let facts = std::mem::take(&mut result.evidence);
+                result = self.repeat(run, &sealed.commit, &[], base).await?.result;
+                result.flaky |= flaky;
+                result.evidence.splice(0..0, facts);
+                result.evidence.push("ran again as sealed".to_owned());
+            }
+            result.inputs_edited = true;
+        }
+        result.red_before = base.is_some_and(|base| base.result.status == GateStatus::Rejected);
+        Ok(result)
+    }
+
+    /// Runs once, and as often again as the gate allows while it says no. A pass after a failure is a flake, recorded.
+    async fn repeat(
+        &self,
+        run: &ResolvedRun,
+        commit: &Oid,
+        restore: &[String],
+        base: Option<&BaseResult>,
+    ) -> Result<judge::Judged, GatesError> {
+        let attempt = Attempt { gates: self, run, commit, restore };
+        let compare = judge::Against::new(commit == &self.workspace.base, base);
+        let mut judged = attempt.once(compare).await?;
+        for again in 0..run.gate.retries.min(RETRIES_MAX) {
+            if judged.result.status != GateStatus::Rejected {
+                break;
+            }
+            let failed = judged.result.reason.clone().unwrap_or_default();
+            judged = attempt.once(compare).await?;
+            if judged.result.is_passed() {
+                judged.result.flaky = true;
+                judged.result.evidence.push(format!("flaky: failed with `{failed}`, passed on repeat {}", again + 1));
+            }
+        }
+        Ok(judged)
+    }
+}
+
+/// However many repeats a loop asks for.
+const RETRIES_MAX: u32 = 10;
+
+fn needs_base(gate: &RunGate) -> bool {
+    let is_base = |floor: Option<CountFloor>| matches!(floor, Some(CountFloor::Base(_)));
+    is_base(gate.evidence.as_ref().and_then(|rule| rule.tests_at_least))
+        || is_base(gate.score.as_ref().and_then(|rule| rule.at_least))
+}
+
+/// The gate's inputs that base has and the candidate changed or deleted.
+fn edited_inputs(run: &ResolvedRun, sealed: &Sealed) -> Result<Vec<String>, GatesError> {
+    let globs = Globs::new(&run.inputs)?;
+    let existed = sealed.changes.iter().filter(|change| change.status != ChangeStatus::Added);
+    Ok(existed.filter(|change| globs.matches(&change.path)).map(|change| change.path.clone()).collect())
+}
+
+fn shorten(paths: &[String]) -> String {
+    let shown: Vec<String> = paths.iter().take(5).map(|path| format!("`{path}`")).collect();
+    let more = paths.len().saturating_sub(shown.len());
+    if more == 0 { shown.join(", ") } else { format!("{} and {more} more", shown.join(", ")) }
+}
+
+fn parse(gate: &ParseGate, facts: &Facts) -> Result<GateResult, GatesError> {
+    let globs = Globs::new(&gate.parse)?;
+    let files = facts.files.iter().filter(|file| globs.matches(&file.path));
+    let present = files.filter_map(|file| Some((file.path.as_str(), file.after.as_deref()?)));
+    Ok(gate::parse::judge(gate, present))
+}

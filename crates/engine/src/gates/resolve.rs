@@ -1,0 +1,233 @@
+//! Decides before the maker runs what each gate will execute: a program of the trusted path, or a script that base has.
+//! Nothing a maker writes can change that later.
+
+use super::GateEnv;
+use crate::proc;
+use loopwright_core::spec::{Gate, RunGate};
+use loopwright_sandbox::resolve_program;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// What a gate executes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Program {
+    /// A program of this machine.
+    Installed(PathBuf),
+    /// A script of the repository, by its path there; base's version runs.
+    Script(String),
+    /// Nothing by that name is installed; the gate will fail.
+    Missing(String),
+}
+
+/// A run gate that is ready.
+#[derive(Debug, Clone)]
+pub struct ResolvedRun {
+    /// The gate as declared.
+    pub gate: RunGate,
+    /// What it executes.
+    pub program: Program,
+    /// Globs of the files that decide it: declared ones, and every file of base named in the command.
+    pub inputs: Vec<String>,
+}
+
+/// A gate that is ready.
+#[derive(Debug, Clone)]
+pub(super) enum ResolvedGate {
+    Run(Box<ResolvedRun>),
+    Mechanical(Box<Gate>),
+}
+
+/// All gates of a loop, ready and in order.
+#[derive(Debug, Clone, Default)]
+pub struct Resolved {
+    pub(super) gates: Vec<ResolvedGate>,
+}
+
+impl Resolved {
+    /// The gates that run a command.
+    pub fn runs(&self) -> impl Iterator<Item = &ResolvedRun> {
+        self.gates.iter().filter_map(|gate| match gate {
+            ResolvedGate::Run(run) => Some(run.as_ref()),
+            ResolvedGate::Mechanical(_) => None,
+        })
+    }
+}
+
+/// A gate that the loop should not have declared: exit 2.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ResolveError {
+    /// The script is not in base.
+    #[error("gate script `{path}` is not in base")]
+    NotInBase {
+        /// The gate.
+        gate: String,
+        /// The path as resolved.
+        path: String,
+    },
+    /// The script is a path out of the repository.
+    #[error("gate script `{path}` leads out of the repository")]
+    Outside {
+        /// The gate.
+        gate: String,
+        /// The path as written.
+        path: String,
+    },
+    /// There is no command.
+    #[error("gate `{0}` has no command")]
+    Empty(String),
+}
+
+/// Programs that run the file their first argument names.
+const INTERPRETERS: [&str; 15] = [
+    "sh", "bash", "dash", "zsh", "ksh", "python", "python3", "node", "ruby", "perl", "php", "lua", "Rscript", "deno",
+    "bun",
+];
+
+/// Files that a program reads although nobody names them.
+const IMPLICIT: [(&str, &[&str]); 3] = [
+    ("make", &["GNUmakefile", "makefile", "Makefile"]),
+    ("just", &["justfile", "Justfile", ".justfile"]),
+    ("task", &["Taskfile.yml", "Taskfile.yaml"]),
+];
+
+/// Resolves every gate against base's paths and the trusted path.
+///
+/// # Errors
+/// Every gate whose script base does not have.
+pub fn resolve(gates: &[Gate], base_paths: &BTreeSet<String>, env: &GateEnv) -> Result<Resolved, Vec<ResolveError>> {
+    let mut resolved = Resolved::default();
+    let mut errors = Vec::new();
+    for gate in gates {
+        match gate {
+            Gate::Run(run) => match resolve_run(run, base_paths, env) {
+                Ok(run) => resolved.gates.push(ResolvedGate::Run(Box::new(run))),
+                Err(error) => errors.push(error),
+            },
+            other => resolved.gates.push(ResolvedGate::Mechanical(Box::new(other.clone()))),
+        }
+    }
+    if errors.is_empty() { Ok(resolved) } else { Err(errors) }
+}
+
+fn resolve_run(gate: &RunGate, base: &BTreeSet<String>, env: &GateEnv) -> Result<ResolvedRun, ResolveError> {
+    let Some(first) = gate.run.first().filter(|word| !word.is_empty()) else {
+        return Err(ResolveError::Empty(gate.name.clone()));
+    };
+    let program = program(gate, first, base, env)?;
+    if let Some(script) = interpreted(&gate.run) {
+        in_base(gate, script, base)?;
+    }
+    let named = gate.run.iter().filter_map(|word| file_word(word)).filter(|path| base.contains(path));
+    let name = first.rsplit('/').next().unwrap_or(first);
+    let implicit = IMPLICIT.iter().filter(|(known, _)| *known == name).flat_map(|(_, files)| files.iter());
+    let implicit = implicit.map(|file| (*file).to_owned()).filter(|file| base.contains(file));
+    let mut inputs: Vec<String> = named.chain(implicit).map(|path| escape_glob(&path)).collect();
+    inputs.extend(gate.inputs.iter().flatten().cloned());
+    Ok(ResolvedRun { gate: gate.clone(), program, inputs })
+}
+
+fn program(gate: &RunGate, word: &str, base: &BTreeSet<String>, env: &GateEnv) -> Result<Program, ResolveError> {
+    if word.starts_with('/') {
+        let found = resolve_program(word, OsStr::new(""), Path::new("/"));
+        return Ok(found.map_or_else(|| Program::Missing(word.to_owned()), Program::Installed));
+    }
+    if word.contains('/') {
+        return in_base(gate, word, base).map(Program::Script);
+    }
+    let env = proc::base_env(Path::new("/"), Path::new("/"), &env.extra_path);
+    let path = env.get(OsStr::new("PATH")).map_or(OsStr::new(""), |path| path.as_os_str());
+    let found = resolve_program(word, path, Path::new("/"));
+    Ok(found.map_or_else(|| Program::Missing(word.to_owned()), Program::Installed))
+}
+
+fn in_base(gate: &RunGate, word: &str, base: &BTreeSet<String>) -> Result<String, ResolveError> {
+    let path =
+        normalise(word).ok_or_else(|| ResolveError::Outside { gate: gate.name.clone(), path: word.to_owned() })?;
+    if base.contains(&path) { Ok(path) } else { Err(ResolveError::NotInBase { gate: gate.name.clone(), path }) }
+}
+
+/// The script that an interpreter's first argument names; flags that take code or a module name none.
+fn interpreted(run: &[String]) -> Option<&str> {
+    let (first, rest) = run.split_first()?;
+    let name = first.rsplit('/').next().unwrap_or(first);
+    if !INTERPRETERS.contains(&name) {
+        return None;
+    }
+    // A flag may take a value or code of its own, so only a plain first argument is surely a script.
+    let script = rest.first().filter(|word| !word.starts_with('-') && !word.starts_with('/'))?;
+    let looks_like_file = script.contains('/') || script.contains('.');
+    looks_like_file.then_some(script.as_str())
+}
+
+/// A word that can name a file, also behind `--flag=`.
+fn file_word(word: &str) -> Option<String> {
+    let value = if word.starts_with('-') { word.split_once('=').map(|(_, value)| value)? } else { word };
+    normalise(value)
+}
+
+/// The path as git spells it; nothing for absolute ones and ones that lead out.
+fn normalise(word: &str) -> Option<String> {
+    if word.starts_with('/') || word.is_empty() {
+        return None;
+    }
+    let mut parts: Vec<&str> = Vec::new();
+    for part in word.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()?),
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+/// A path used as a glob means itself.
+fn escape_glob(path: &str) -> String {
+    path.chars().fold(String::new(), |mut out, c| {
+        if matches!(c, '*' | '?' | '[' | ']' | '{' | '}' | '\\') {
+            out.push('\\');
+        }
+        out.push(c);
+        out
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(words: &[&str], base: &[&str]) -> Result<ResolvedRun, ResolveError> {
+        let base = base.iter().map(|path| (*path).to_owned()).collect();
+        let gate = RunGate::new("g", words.iter().map(|word| (*word).to_owned()).collect());
+        resolve_run(&gate, &base, &GateEnv::default())
+    }
+
+    #[test]
+    fn scripts_must_be_in_base() {
+        let fine = run(&["./check.sh", "--config=conf/a.toml"], &["check.sh", "conf/a.toml"]).expect("in base");
+        assert_eq!(fine.program, Program::Script("check.sh".to_owned()));
+        assert_eq!(fine.inputs, ["check.sh", "conf/a.toml"]);
+        for words in [&["./check.sh"] as &[&str], &["sh", "check.sh"], &["python3", "tests/run.py"], &["a/../check.sh"]]
+        {
+            let error = run(words, &["other.sh"]).expect_err("not in base");
+            assert!(error.to_string().ends_with("is not in base"), "{error}");
+        }
+        assert!(matches!(run(&["../x"], &["x"]), Err(ResolveError::Outside { .. })));
+        assert!(matches!(run(&[], &[]), Err(ResolveError::Empty(_))));
+    }
+
+    #[test]
+    fn names_are_looked_up_in_the_trusted_path_only() {
+        let found = run(&["sh", "-c", "true"], &["sh"]).expect("sh is a name");
+        assert!(matches!(found.program, Program::Installed(path) if path.is_absolute()));
+        let missing = run(&["no-such-program-here"], &["no-such-program-here"]).expect("a name");
+        assert_eq!(missing.program, Program::Missing("no-such-program-here".to_owned()));
+    }
+
+    #[test]
+    fn files_that_programs_read_unasked_are_inputs() {
+        assert_eq!(run(&["make", "test"], &["Makefile"]).expect("a name").inputs, ["Makefile"]);
+        assert_eq!(run(&["env", "a[1].sh"], &["a[1].sh"]).expect("a name").inputs, ["a\\[1\\].sh"]);
+    }
+}
