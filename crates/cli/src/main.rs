@@ -1,5 +1,37 @@
-//! The `loopwright` command.
+//! The `loopwright` command: parses what was typed, does it, prints the answer, and exits with a documented code.
 
-fn main() {
+mod args;
+mod context;
+mod demo;
+mod error;
+mod exit;
+mod output;
+mod panic;
+mod usage;
+mod verbs;
+
+use args::Cli;
+use clap::Parser as _;
+use context::{Context, Environment};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // First of all: this program executed again to play a scripted agent is not a command line.
     loopwright::agents::main_if_asked();
+    panic::report_as_bug();
+    let env = Environment::read();
+    let exit = match Cli::try_parse() {
+        Ok(cli) => command(cli, env),
+        Err(error) => usage::explain(&error, env),
+    };
+    exit.into()
+}
+
+fn command(cli: Cli, env: Environment) -> exit::Exit {
+    let cx = Context::new(env, cli.flags);
+    let exit = verbs::run(cli.verb, &cx).unwrap_or_else(|error| {
+        cx.out.error(&error);
+        error.kind.exit()
+    });
+    cx.out.finish(exit)
 }

@@ -1,0 +1,78 @@
+//! The command line as it is typed: verbs and flags, nothing decided. A verb's own arguments are beside its code.
+
+use crate::verbs;
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+
+/// Runs AI coding agents in loops that people can trust.
+#[derive(Debug, Parser)]
+#[command(name = "loopwright", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(after_help = AFTER)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) flags: Global,
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+const AFTER: &str = "\
+Start with `loopwright demo`: the whole story on a throw-away repository, without a key or a network.
+
+Exit codes: 0 done, 1 failed, 2 usage or configuration, 10 waiting for a human, 11 rejected,
+12 over budget, 13 cannot, 14 plateaued, 15 refused, 75 rate-limited, 130 interrupted.";
+
+/// Flags that every verb has.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Global {
+    /// The repository to work on [default: the one around the current folder]
+    #[arg(long, value_name = "DIR", global = true)]
+    pub(crate) repo: Option<PathBuf>,
+    /// The state directory [default: $LOOPWRIGHT_STATE_DIR, else $XDG_STATE_HOME/loopwright]
+    #[arg(long, value_name = "DIR", global = true)]
+    pub(crate) state: Option<PathBuf>,
+    /// Print one JSON document on standard output, and everything else on standard error
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Never use colour
+    #[arg(long, global = true)]
+    pub(crate) no_color: bool,
+}
+
+/// What can be asked for, in the order of the help page.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// The whole story on a throw-away repository: no key, no network, no set-up
+    Demo,
+    /// Check all loop files, or one loop, and the configuration
+    Check(verbs::check::Args),
+    /// Print the JSON Schema of loop files
+    Schema,
+    /// Show all loops and how they stand
+    Status(verbs::status::Args),
+    /// List rounds, newest first
+    Rounds(verbs::rounds::Args),
+    /// Show one round, or the latest of a loop
+    Show(verbs::show::Args),
+    /// Print a round's report
+    Report(verbs::report::Args),
+    /// Print what agents and gates wrote
+    Logs(verbs::logs::Args),
+    /// List what waits for a human
+    Inbox(verbs::inbox::Args),
+    /// Let a waiting candidate out
+    Approve(verbs::approve::Args),
+    /// End a waiting round with a no
+    Deny(verbs::deny::Args),
+    /// Check the whole record: hashes, chain, database
+    Verify(verbs::verify::Args),
+    /// Explain from the record how a round ended as it did
+    Why(verbs::why::Args),
+    /// Remove what is no longer needed
+    Gc(verbs::gc::Args),
+    /// Start another round like an ended one
+    Retry(verbs::retry::Args),
+    /// Put a round's candidate on a new branch of your repository
+    Take(verbs::take::Args),
+    /// Print a script that completes commands in a shell
+    Completions(verbs::completions::Args),
+}

@@ -1,0 +1,127 @@
+//! From what a loop declares to what it runs with: agents, human gate, outlet. An agent that cannot be had is a reason for
+//! the round to fail, and is recorded as such.
+
+use crate::error::CommandError;
+use loopwright::agents::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Command, Invocation, Scripted};
+use loopwright::proc::{Cancel, Proc, Started};
+use loopwright::round::{Bindings, Outlet};
+use loopwright::{AllowlistGate, AlwaysEscalate, HumanGate, LoopLevel};
+use loopwright_core::BoxFuture;
+use loopwright_core::spec::{ActionKind, AgentSpec, AgentUse, CheckMode, LoopSpec, Role};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What a loop is bound to, read from its working copy.
+pub(super) fn of(spec: &LoopSpec, work_tree: &Path) -> Result<Bindings, CommandError> {
+    let maker_spec = spec.agents.get(&Role::Maker);
+    let maker = agent(maker_spec, work_tree)?;
+    let checker = match (spec.check, spec.agents.get(&Role::Checker)) {
+        (CheckMode::None, _) => None,
+        // The same agent, fresh: each start is a process of its own, and a script goes on where the maker stopped.
+        (CheckMode::Required, None) => Some(Arc::clone(&maker)),
+        (CheckMode::Required, own) if own == maker_spec => Some(Arc::clone(&maker)),
+        (CheckMode::Required, own) => Some(agent(own, work_tree)?),
+    };
+    Ok(Bindings { maker, checker, gate: gate(spec), outlet: outlet(spec)? })
+}
+
+/// What a recorded round is bound to when its agents have gone since.
+pub(super) fn vanished(spec: &LoopSpec, agent: Vanished) -> Bindings {
+    let agent: Arc<dyn Agent> = Arc::new(agent);
+    let checker = (spec.check == CheckMode::Required).then(|| Arc::clone(&agent));
+    Bindings { maker: agent, checker, gate: gate(spec), outlet: Outlet::LocalForge }
+}
+
+fn agent(spec: Option<&AgentSpec>, work_tree: &Path) -> Result<Arc<dyn Agent>, CommandError> {
+    let Some(spec) = spec else { return Ok(Arc::new(Vanished::unnamed())) };
+    match spec.agent {
+        AgentUse::Command => Ok(Arc::new(Command::new(&spec.run).map_err(wrong)?)),
+        AgentUse::Scripted => scripted(spec, work_tree),
+        AgentUse::Claude | AgentUse::Codex | AgentUse::Opencode | AgentUse::Gemini | AgentUse::Acp => {
+            Ok(Arc::new(Vanished::not_driven(spec.agent)))
+        }
+    }
+}
+
+fn scripted(spec: &AgentSpec, work_tree: &Path) -> Result<Arc<dyn Agent>, CommandError> {
+    let Some(path) = script_path(spec, work_tree) else {
+        return Err(CommandError::invalid("the scripted agent has no script").hint("write `script: NAME` beside `use`"));
+    };
+    Ok(Arc::new(Scripted::read(&path).map_err(wrong)?))
+}
+
+/// Where an agent's script is: below `.loopwright/` of the working copy.
+pub(crate) fn script_path(spec: &AgentSpec, work_tree: &Path) -> Option<PathBuf> {
+    Some(work_tree.join(".loopwright").join(spec.script.as_ref()?))
+}
+
+fn wrong(error: AgentError) -> CommandError {
+    let hints = error.hint().map(str::to_owned).into_iter().collect();
+    CommandError { hints, ..CommandError::invalid(error.to_string()) }
+}
+
+fn gate(spec: &LoopSpec) -> Arc<dyn HumanGate> {
+    match spec.level {
+        LoopLevel::L3Unattended => Arc::new(AllowlistGate::new(spec.allow.iter().map(|kind| ActionKind::word(*kind)))),
+        LoopLevel::L1Report | LoopLevel::L2Assisted => Arc::new(AlwaysEscalate),
+    }
+}
+
+fn outlet(spec: &LoopSpec) -> Result<Outlet, CommandError> {
+    if spec.forge == "local" {
+        return Ok(Outlet::LocalForge);
+    }
+    let text = format!("loop `{}` sends to forge `{}`, which is not in this build", spec.name, spec.forge);
+    Err(CommandError::invalid(text).hint("write `forge: local`: outputs go to files in the state directory"))
+}
+
+/// An agent that is not to be had: every start fails with the reason, so that the round ends as failed and says why.
+#[derive(Debug)]
+pub(crate) struct Vanished {
+    name: String,
+    what: String,
+    hint: String,
+}
+
+impl Vanished {
+    fn not_driven(agent: AgentUse) -> Self {
+        let name = agent.word().to_owned();
+        let what = format!("agent `{name}` is not driven by this build yet");
+        Self { name, what, hint: "use `command` with your agent's argv, or `scripted`".to_owned() }
+    }
+
+    fn unnamed() -> Self {
+        let what = "the loop names no maker, and this build drives no agent by itself yet".to_owned();
+        let hint = "write `agents: { maker: { use: command, run: [...] } }`, or use `scripted`".to_owned();
+        Self { name: "none".to_owned(), what, hint }
+    }
+}
+
+impl From<&CommandError> for Vanished {
+    fn from(error: &CommandError) -> Self {
+        let hint = error.hints.first().cloned().unwrap_or_default();
+        Self { name: "vanished".to_owned(), what: error.text.clone(), hint }
+    }
+}
+
+impl Agent for Vanished {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
+    fn invoke<'a>(
+        &'a self,
+        _: &'a Invocation,
+        _: &'a Proc,
+        _: &'a mut dyn AgentLog,
+        _: &'a Cancel,
+        _: &'a mut (dyn FnMut(&Started) + Send),
+    ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>> {
+        let error = AgentError::Failed { what: self.what.clone(), hint: self.hint.clone() };
+        Box::pin(async move { Err(error) })
+    }
+}

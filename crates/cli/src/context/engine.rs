@@ -1,0 +1,96 @@
+//! The engine as the command line uses it: its settings, a store for reading, and an owner that first takes what a dead
+//! engine left to its end.
+
+use super::Context;
+use super::bindings::{self, Vanished};
+use crate::error::CommandError;
+use crate::output::safe;
+use loopwright::git::UserRepo;
+use loopwright::proc::Cancel;
+use loopwright::store::Store;
+use loopwright::{Engine, Settings};
+use loopwright_core::outcome::RoundOutcome;
+use loopwright_core::spec::LoopSpec;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+impl Context {
+    /// What the engine is told. `repo` is where the command works, if it works on one.
+    pub(crate) fn settings(&self, repo: Option<&UserRepo>) -> Result<Settings, CommandError> {
+        let (state, _) = self.state_dir()?;
+        let mut settings = Settings::new(state);
+        settings.store = self.env.store.clone();
+        settings.extra_path = self.extra_path(repo.map(|repo| repo.work_tree.as_path()));
+        Ok(settings)
+    }
+
+    /// The store for looking only; also while another process owns it.
+    pub(crate) async fn reader(&self) -> Result<Arc<dyn Store>, CommandError> {
+        Ok(Engine::read(&self.settings(None)?).await?)
+    }
+
+    /// The engine as the store's one owner, with what was left by a dead one taken to its end and questions that nobody
+    /// answered in time closed. Every verb that changes something starts here.
+    pub(crate) async fn owner(&self, repo: Option<&UserRepo>, cancel: &Cancel) -> Result<Engine, CommandError> {
+        let engine = Engine::open(self.settings(repo)?).await?;
+        self.recover(&engine, cancel).await?;
+        Ok(engine)
+    }
+
+    async fn recover(&self, engine: &Engine, cancel: &Cancel) -> Result<(), CommandError> {
+        for row in engine.abandoned().await? {
+            let bind = self.recorded_bindings(engine, &row.id).await?;
+            let round = engine.resume(&row.id, &bind, &(), cancel).await?;
+            self.tell_recovered("recovered", &row.loop_name, &row.id, round.outcome());
+        }
+        for id in engine.expired().await? {
+            let bind = self.recorded_bindings(engine, &id).await?;
+            let report = engine.expire(&id, &bind, &()).await?;
+            self.tell_recovered("expired", &report.loop_name, &id, report.outcome);
+        }
+        Ok(())
+    }
+
+    fn tell_recovered(&self, what: &str, loop_name: &str, id: &str, outcome: Option<RoundOutcome>) {
+        let outcome = outcome.map_or("running", RoundOutcome::word);
+        self.out.note(&format!("{what:<9} round {} of {}: {outcome}", safe(id), safe(loop_name)));
+    }
+
+    /// What a recorded round is bound to. An agent that has gone since makes the round fail, not the command.
+    pub(crate) async fn recorded_bindings(
+        &self,
+        engine: &Engine,
+        round: &str,
+    ) -> Result<loopwright::round::Bindings, CommandError> {
+        let recorded = engine.recorded(round).await?;
+        let started = &recorded.round.facts().started;
+        let bound = self.bindings(&started.spec, Path::new(&started.repo_path));
+        Ok(bound.unwrap_or_else(|error| bindings::vanished(&started.spec, Vanished::from(&error))))
+    }
+
+    /// What a loop is bound to.
+    pub(crate) fn bindings(
+        &self,
+        spec: &LoopSpec,
+        work_tree: &Path,
+    ) -> Result<loopwright::round::Bindings, CommandError> {
+        bindings::of(spec, work_tree)
+    }
+
+    /// Where agents and gates find further programs: the folders of `PATH` that exist, are absolute and lie outside the
+    /// repository, after the system's own. So a toolchain in the user's home works, and a file of the repository is never
+    /// taken for a program of the system.
+    fn extra_path(&self, work_tree: Option<&Path>) -> Vec<PathBuf> {
+        let trusted: Vec<_> = std::env::split_paths(loopwright::proc::trusted_path()).collect();
+        let outside = |dir: &PathBuf| work_tree.is_none_or(|tree| !real(dir).starts_with(real(tree)));
+        let wanted = |dir: &PathBuf| dir.is_absolute() && dir.is_dir() && !trusted.contains(dir) && outside(dir);
+        let mut dirs: Vec<_> = std::env::split_paths(&self.env.path).filter(wanted).collect();
+        let mut seen = std::collections::HashSet::new();
+        dirs.retain(|dir| seen.insert(dir.clone()));
+        dirs
+    }
+}
+
+fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}

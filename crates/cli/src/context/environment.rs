@@ -1,0 +1,66 @@
+//! Everything that is read from outside the arguments and the files, read once. Nothing else in the program looks at the
+//! environment, so what a command depends on is listed here.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// The variables and the folder a command was started with. Empty variables count as absent.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Environment {
+    /// The folder the command was started in.
+    pub(crate) cwd: PathBuf,
+    /// `LOOPWRIGHT_CONFIG`: the user's configuration file.
+    pub(crate) config: Option<PathBuf>,
+    /// `LOOPWRIGHT_STATE_DIR`: the state directory.
+    pub(crate) state_dir: Option<PathBuf>,
+    /// `LOOPWRIGHT_STORE`: the database when it is not in the state directory.
+    pub(crate) store: Option<String>,
+    /// `LOOPWRIGHT_LOG`: how much is told while a round runs (`off`, `info`, `debug`).
+    pub(crate) log: Option<String>,
+    /// `XDG_CONFIG_HOME`; relative values are ignored, as its specification says.
+    pub(crate) xdg_config: Option<PathBuf>,
+    /// `XDG_STATE_HOME`; relative values are ignored, as its specification says.
+    pub(crate) xdg_state: Option<PathBuf>,
+    /// `HOME`.
+    pub(crate) home: Option<PathBuf>,
+    /// `PATH`.
+    pub(crate) path: OsString,
+    /// `USER`, else `LOGNAME`: who answers and starts rounds, as far as the record is concerned.
+    pub(crate) user: Option<String>,
+    /// `NO_COLOR` is set.
+    pub(crate) no_colour: bool,
+}
+
+impl Environment {
+    /// Reads it.
+    pub(crate) fn read() -> Self {
+        let path = |name| variable(name).map(PathBuf::from);
+        let absolute = |name| path(name).filter(|path| path.is_absolute());
+        let text = |name| variable(name).map(|value| value.to_string_lossy().into_owned());
+        Self {
+            // A folder that was deleted under us is found out by whoever needs it.
+            cwd: std::env::current_dir().unwrap_or_else(|_| PathBuf::from(".")),
+            config: path("LOOPWRIGHT_CONFIG"),
+            state_dir: path("LOOPWRIGHT_STATE_DIR"),
+            store: text("LOOPWRIGHT_STORE"),
+            log: text("LOOPWRIGHT_LOG"),
+            xdg_config: absolute("XDG_CONFIG_HOME"),
+            xdg_state: absolute("XDG_STATE_HOME"),
+            home: absolute("HOME"),
+            path: variable("PATH").unwrap_or_default(),
+            user: text("USER").or_else(|| text("LOGNAME")),
+            no_colour: variable("NO_COLOR").is_some(),
+        }
+    }
+
+    /// Where the user's own configuration would be.
+    pub(crate) fn user_config(&self) -> Option<PathBuf> {
+        let folder = self.xdg_config.clone().or_else(|| Some(self.home.as_ref()?.join(".config")));
+        Some(folder?.join("loopwright").join("config.yaml"))
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}

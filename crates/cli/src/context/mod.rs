@@ -1,0 +1,76 @@
+//! What a command works on: the environment, the repository, the state directory, the loops. Everything is found here and
+//! handed down; verbs look nothing up by themselves.
+
+mod bindings;
+mod engine;
+mod environment;
+mod finding;
+mod loops;
+mod objections;
+
+pub(crate) use bindings::script_path;
+pub(crate) use environment::Environment;
+pub(crate) use finding::{Finding, error_of};
+pub(crate) use loops::{FOLDER, LoopFile, Loops, nearest, read_bytes};
+
+use crate::args::Global;
+use crate::error::CommandError;
+use crate::output::{Colour, Form, Output};
+use loopwright::git::{Git, UserRepo};
+use loopwright::seam::Seam;
+use std::path::PathBuf;
+
+/// Everything a verb is given besides its own arguments.
+#[derive(Debug)]
+pub(crate) struct Context {
+    /// The variables the command was started with.
+    pub(crate) env: Environment,
+    /// The printer.
+    pub(crate) out: Output,
+    repo: Option<PathBuf>,
+    state: Option<PathBuf>,
+}
+
+impl Context {
+    /// Puts it together from the environment and the flags that every verb has.
+    pub(crate) fn new(env: Environment, flags: Global) -> Self {
+        let form = if flags.json { Form::Json } else { Form::Text };
+        let colour = if flags.no_color || env.no_colour { Colour::Never } else { Colour::Terminals };
+        Self { out: Output::new(form, colour), env, repo: flags.repo, state: flags.state }
+    }
+
+    /// The git door.
+    pub(crate) fn git(&self) -> Git {
+        Git::new(Seam::none())
+    }
+
+    /// The repository the command is about: `--repo`, else the one around the current folder.
+    pub(crate) async fn repo(&self) -> Result<UserRepo, CommandError> {
+        let start = self.repo.as_ref().unwrap_or(&self.env.cwd);
+        Ok(self.git().discover(start).await?)
+    }
+
+    /// The loop files of a repository.
+    pub(crate) fn loops(&self, repo: &UserRepo) -> Result<Loops, CommandError> {
+        Loops::read(&repo.work_tree)
+    }
+
+    /// The state directory and what named it.
+    pub(crate) fn state_dir(&self) -> Result<(PathBuf, &'static str), CommandError> {
+        let env = &self.env;
+        let named = self.state.clone().map(|dir| (dir, "--state"));
+        let named = named.or_else(|| Some((env.state_dir.clone()?, "LOOPWRIGHT_STATE_DIR")));
+        let named = named.or_else(|| Some((env.xdg_state.as_ref()?.join("loopwright"), "XDG_STATE_HOME")));
+        let named = named.or_else(|| Some((env.home.as_ref()?.join(".local/state/loopwright"), "default")));
+        let (dir, origin) = named.ok_or_else(|| {
+            CommandError::invalid("there is no place for state: HOME is not set")
+                .hint("set LOOPWRIGHT_STATE_DIR, or use --state DIR")
+        })?;
+        Ok((env.cwd.join(dir), origin))
+    }
+
+    /// Who starts rounds and answers questions, as far as the record is concerned.
+    pub(crate) fn actor(&self) -> String {
+        self.env.user.clone().unwrap_or_else(|| "unknown".to_owned())
+    }
+}

@@ -1,0 +1,183 @@
+//! The one error of the command line: what went wrong, of which kind, where, and what to do about it.
+//! Printing it is [`crate::output`]'s; deciding the exit code is here.
+
+use crate::exit::Exit;
+use loopwright::EngineError;
+use loopwright::git::{GitError, GitErrorKind};
+use loopwright::store::{StoreError, StoreErrorKind};
+use loopwright_core::spec::{Problem, Problems};
+use serde::Serialize;
+
+/// What kind of no this is. The words are part of the JSON of errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Kind {
+    /// We or the world broke.
+    Failed,
+    /// The command line itself is wrong.
+    Usage,
+    /// A file that people write is wrong: configuration, loop file, script, repository.
+    Invalid,
+    /// Nothing has that name.
+    Unknown,
+    /// Policy says no, or the content moved.
+    Refused,
+    /// Another process holds the store.
+    Held,
+    /// A signal ended it.
+    Interrupted,
+}
+
+impl Kind {
+    /// The exit code of this kind.
+    pub(crate) fn exit(self) -> Exit {
+        match self {
+            Self::Failed | Self::Held => Exit::FAILED,
+            Self::Usage | Self::Invalid | Self::Unknown => Exit::USAGE,
+            Self::Refused => Exit::REFUSED,
+            Self::Interrupted => Exit::INTERRUPTED,
+        }
+    }
+}
+
+/// A place in a file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Place {
+    /// The file, as it was named.
+    pub(crate) file: String,
+    /// Line from 1; none when the whole file is meant.
+    pub(crate) line: Option<u32>,
+    /// Column from 1.
+    pub(crate) column: Option<u32>,
+}
+
+/// Why a command did not do what it was asked.
+#[derive(Debug)]
+pub(crate) struct CommandError {
+    /// What kind of no.
+    pub(crate) kind: Kind,
+    /// What went wrong, as a lower-case fragment.
+    pub(crate) text: String,
+    /// What to do about it.
+    pub(crate) hints: Vec<String>,
+    /// Where.
+    pub(crate) places: Vec<Place>,
+    /// Findings printed above the error for people: files with carets.
+    pub(crate) detail: Option<String>,
+}
+
+impl CommandError {
+    /// An error of a kind.
+    pub(crate) fn new(kind: Kind, text: impl Into<String>) -> Self {
+        Self { kind, text: text.into(), hints: Vec::new(), places: Vec::new(), detail: None }
+    }
+
+    /// We or the world broke.
+    pub(crate) fn failed(text: impl Into<String>) -> Self {
+        Self::new(Kind::Failed, text)
+    }
+
+    /// A file that people write is wrong.
+    pub(crate) fn invalid(text: impl Into<String>) -> Self {
+        Self::new(Kind::Invalid, text)
+    }
+
+    /// Nothing has that name.
+    pub(crate) fn unknown(text: impl Into<String>) -> Self {
+        Self::new(Kind::Unknown, text)
+    }
+
+    /// Policy says no.
+    pub(crate) fn refused(text: impl Into<String>) -> Self {
+        Self::new(Kind::Refused, text)
+    }
+
+    /// Adds a way out.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// Adds a place.
+    pub(crate) fn at(mut self, file: impl Into<String>, line: u32, column: u32) -> Self {
+        let number = |number| Some(number).filter(|number| *number > 0);
+        self.places.push(Place { file: file.into(), line: number(line), column: number(column) });
+        self
+    }
+
+    /// Everything that is wrong with some files, at once.
+    pub(crate) fn problems(problems: &Problems) -> Self {
+        let mut files: Vec<_> = problems.iter().map(|problem| problem.file.as_str()).collect();
+        files.dedup();
+        let text = format!("{} in {}", counted(problems.len(), "problem"), counted(files.len(), "file"));
+        let mut error = Self::invalid(text);
+        for Problem { file, line, column, .. } in problems {
+            error = error.at(file, *line, *column);
+        }
+        error.detail = Some(problems.to_string());
+        error
+    }
+}
+
+/// A count with its noun.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}
+
+impl From<GitError> for CommandError {
+    fn from(error: GitError) -> Self {
+        let kind = match error.kind {
+            GitErrorKind::NotARepository | GitErrorKind::Bare | GitErrorKind::NoCommits | GitErrorKind::UnknownRef => {
+                Kind::Invalid
+            }
+            _ => Kind::Failed,
+        };
+        let text = match error.kind {
+            GitErrorKind::NotARepository | GitErrorKind::Bare | GitErrorKind::NoCommits | GitErrorKind::Missing => {
+                error.kind.to_string()
+            }
+            _ => error.to_string(),
+        };
+        let hint = error.hint();
+        Self { hints: hint.map(str::to_owned).into_iter().collect(), ..Self::new(kind, text) }
+    }
+}
+
+impl From<StoreError> for CommandError {
+    fn from(error: StoreError) -> Self {
+        match &error.kind {
+            StoreErrorKind::Held(owner) => Self::new(Kind::Held, format!("the store is held by {owner}"))
+                .hint(format!("wait for it to end, or stop it: kill {}", owner.pid)),
+            StoreErrorKind::Missing => Self::unknown("nothing has run here yet: there is no store")
+                .hint("start a loop with `loopwright run LOOP`, or see `loopwright demo`"),
+            _ => Self::failed(error.to_string()),
+        }
+    }
+}
+
+impl From<EngineError> for CommandError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::Store(error) => error.into(),
+            EngineError::Git(error) => error.into(),
+            EngineError::NotRunnable { .. } => {
+                Self::invalid(error.to_string()).hint("see `loopwright check`, and take those parts out of the loop file")
+            }
+            EngineError::Unknown(_) => Self::unknown(error.to_string()).hint("see `loopwright rounds`"),
+            EngineError::Ambiguous { .. } => Self::unknown(error.to_string()).hint("give more of the id"),
+            EngineError::Stale(_) => Self::refused(error.to_string()).hint("see `loopwright inbox`"),
+            EngineError::Place(_)
+            | EngineError::Workspace(_)
+            | EngineError::History { .. }
+            | EngineError::Unreadable { .. }
+            | EngineError::Sweep(_)
+            | EngineError::Random(_) => Self::failed(chain(&error)),
+        }
+    }
+}
+
+/// An error with its causes, as one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |error| error.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

@@ -1,0 +1,41 @@
+//! Exit codes, as documented constants. A round's own codes are in `core` ([`RoundOutcome::exit_code`]); here are the
+//! names under which the command line uses them, and nothing else decides a number.
+
+use loopwright_core::outcome::RoundOutcome;
+use std::process::ExitCode;
+
+/// How a command ended, as the shell sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Exit(u8);
+
+impl Exit {
+    /// Done.
+    pub(crate) const DONE: Self = Self(0);
+    /// We or the world broke; also a store that another process holds.
+    pub(crate) const FAILED: Self = Self(1);
+    /// Wrong usage, invalid configuration, unknown name.
+    pub(crate) const USAGE: Self = Self(2);
+    /// A gate or a checker said no; `gates test` found something.
+    pub(crate) const REJECTED: Self = Self(11);
+    /// Policy says no; an answer to content that moved.
+    pub(crate) const REFUSED: Self = Self(15);
+    /// Interrupted by a signal.
+    pub(crate) const INTERRUPTED: Self = Self(130);
+
+    /// The code of a round's end; a round without an end has failed as far as a caller is concerned.
+    pub(crate) fn of(outcome: Option<RoundOutcome>) -> Self {
+        outcome.map_or(Self::FAILED, |outcome| Self(outcome.exit_code()))
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.0)
+    }
+}
+
+impl From<Exit> for i32 {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.0)
+    }
+}

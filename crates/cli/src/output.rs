@@ -1,0 +1,189 @@
+//! The only printer. Answers go to standard output, everything else to standard error; with `--json` the answer is
+//! exactly one document. What others wrote is shown with its control characters escaped, so that no text can move the
+//! cursor, change colours or pass for a line of ours.
+
+mod escape;
+mod table;
+
+pub(crate) use escape::{safe, safe_lines};
+pub(crate) use table::Table;
+
+use crate::error::CommandError;
+use crate::exit::Exit;
+use serde::Serialize;
+use serde_json::json;
+use std::io::{self, IsTerminal as _, Write};
+use std::sync::Mutex;
+
+/// What form answers take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Text for people.
+    Text,
+    /// One JSON document.
+    Json,
+}
+
+/// Whether colour may be used at all; each stream still has to be a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Colour {
+    /// On terminals.
+    Terminals,
+    /// Never.
+    Never,
+}
+
+/// The few looks that text can have; each is readable without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Headings.
+    Bold,
+    /// What matters less.
+    Dim,
+    /// Good.
+    Green,
+    /// Waiting.
+    Yellow,
+    /// Bad.
+    Red,
+}
+
+impl Look {
+    fn code(self) -> &'static str {
+        match self {
+            Self::Bold => "1",
+            Self::Dim => "2",
+            Self::Green => "32",
+            Self::Yellow => "33",
+            Self::Red => "31",
+        }
+    }
+}
+
+/// Where everything is printed.
+#[derive(Debug)]
+pub(crate) struct Output {
+    form: Form,
+    colour_out: bool,
+    colour_err: bool,
+    trouble: Mutex<Option<io::Error>>,
+}
+
+impl Output {
+    /// A printer for one command.
+    pub(crate) fn new(form: Form, colour: Colour) -> Self {
+        let may = colour == Colour::Terminals;
+        Self {
+            form,
+            colour_out: may && io::stdout().is_terminal(),
+            colour_err: may && io::stderr().is_terminal(),
+            trouble: Mutex::new(None),
+        }
+    }
+
+    /// Whether the answer is one JSON document.
+    pub(crate) fn is_json(&self) -> bool {
+        self.form == Form::Json
+    }
+
+    /// Prints the answer: the document with `--json`, else the page.
+    pub(crate) fn answer<T: Serialize>(&self, document: &T, page: impl FnOnce() -> String) {
+        match self.form {
+            Form::Json => self.document(document),
+            Form::Text => self.say(&page()),
+        }
+    }
+
+    /// Prints a JSON document as the whole answer.
+    pub(crate) fn document<T: Serialize>(&self, document: &T) {
+        match serde_json::to_string_pretty(document) {
+            Ok(text) => self.say_raw(&text),
+            Err(error) => self.note(&format!("error: write JSON: {error}")),
+        }
+    }
+
+    /// Prints a line or a page of the answer; nothing with `--json`.
+    pub(crate) fn say(&self, text: &str) {
+        match self.form {
+            Form::Text => self.say_raw(text),
+            Form::Json => {}
+        }
+    }
+
+    /// Prints text that is meant for another program, whatever the form.
+    pub(crate) fn script(&self, text: &str) {
+        self.say_raw(text);
+    }
+
+    /// Prints a line beside the answer.
+    pub(crate) fn note(&self, text: &str) {
+        // There is nobody left to tell when standard error cannot be written.
+        let _ = write_line(&mut io::stderr().lock(), text);
+    }
+
+    /// Text in a look, where standard output shows it.
+    pub(crate) fn look(&self, look: Look, text: &str) -> String {
+        paint(self.colour_out, look, text)
+    }
+
+    /// Text in a look, where standard error shows it.
+    pub(crate) fn note_look(&self, look: Look, text: &str) -> String {
+        paint(self.colour_err, look, text)
+    }
+
+    /// Prints why a command did not do what it was asked.
+    pub(crate) fn error(&self, error: &CommandError) {
+        match self.form {
+            Form::Json => self.document(&json!({
+                "schema": 1,
+                "error": {
+                    "kind": error.kind,
+                    "text": error.text,
+                    "hints": error.hints,
+                    "places": error.places,
+                },
+            })),
+            Form::Text => self.error_text(error),
+        }
+    }
+
+    fn error_text(&self, error: &CommandError) {
+        if let Some(detail) = &error.detail {
+            self.note(detail);
+            self.note("");
+        }
+        self.note(&format!("{} {}", self.note_look(Look::Red, "error:"), safe_lines(&error.text)));
+        for hint in &error.hints {
+            self.note(&format!("{} {}", self.note_look(Look::Bold, "hint:"), safe_lines(hint)));
+        }
+    }
+
+    /// Ends printing: an answer that could not be written is a failure, except to a reader that has gone.
+    pub(crate) fn finish(&self, exit: Exit) -> Exit {
+        let trouble = self.trouble.lock().ok().and_then(|mut trouble| trouble.take());
+        match trouble {
+            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                self.note(&format!("error: write to standard output: {error}"));
+                if exit == Exit::DONE { Exit::FAILED } else { exit }
+            }
+            _ => exit,
+        }
+    }
+
+    fn say_raw(&self, text: &str) {
+        let written = write_line(&mut io::stdout().lock(), text);
+        if let (Err(error), Ok(mut trouble)) = (written, self.trouble.lock()) {
+            trouble.get_or_insert(error);
+        }
+    }
+}
+
+fn write_line(stream: &mut impl Write, text: &str) -> io::Result<()> {
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    stream.write_all(format!("{text}{end}").as_bytes())?;
+    stream.flush()
+}
+
+fn paint(on: bool, look: Look, text: &str) -> String {
+    if on { format!("\x1b[{}m{text}\x1b[0m", look.code()) } else { text.to_owned() }
+}

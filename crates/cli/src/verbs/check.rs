@@ -1,0 +1,84 @@
+//! `check [LOOP]`: everything that can be known to be wrong before a round, all of it at once.
+
+use super::Ended;
+use crate::context::{Context, FOLDER, Finding, LoopFile, error_of};
+use crate::error::counted;
+use crate::exit::Exit;
+use crate::output::{Look, safe};
+use serde::Serialize;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// One loop; all of them when absent
+    #[arg(value_name = "LOOP")]
+    name: Option<String>,
+}
+
+/// The document of `check --json`.
+#[derive(Debug, Serialize)]
+struct Document {
+    schema: u32,
+    loops: Vec<Line>,
+    problems: Vec<Finding>,
+}
+
+/// One loop of it.
+#[derive(Debug, Serialize)]
+struct Line {
+    #[serde(rename = "loop")]
+    name: String,
+    file: String,
+    ok: bool,
+    level: &'static str,
+    notes: Vec<String>,
+}
+
+pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+    let repo = cx.repo().await?;
+    let loops = cx.loops(&repo)?;
+    let chosen: Vec<&LoopFile> = match &args.name {
+        Some(name) => vec![loops.find(name)?],
+        None => loops.loops.iter().collect(),
+    };
+    // A named loop answers for itself only; its file was read well, or it would not have a name.
+    let mut problems = if args.name.is_some() { Vec::new() } else { loops.findings.clone() };
+    let mut lines = Vec::new();
+    for file in chosen {
+        let found = cx.objections(&repo, file).await?;
+        lines.push(line(file, found.is_empty()));
+        problems.extend(found);
+    }
+    Ok(finish(cx, &Document { schema: 1, loops: lines, problems }))
+}
+
+fn line(file: &LoopFile, ok: bool) -> Line {
+    let spec = &file.spec;
+    let (name, file) = (spec.name.clone(), file.file.clone());
+    Line { name, file, ok, level: spec.level.short(), notes: spec.notes().to_vec() }
+}
+
+fn finish(cx: &Context, document: &Document) -> Exit {
+    cx.out.answer(document, || page(cx, document));
+    if document.problems.is_empty() {
+        return Exit::DONE;
+    }
+    if !cx.out.is_json() {
+        cx.out.error(&error_of(&document.problems));
+    }
+    Exit::USAGE
+}
+
+fn page(cx: &Context, document: &Document) -> String {
+    let mut lines = Vec::new();
+    for line in &document.loops {
+        let (look, word) = if line.ok { (Look::Green, "ok ") } else { (Look::Red, "bad") };
+        let word = cx.out.look(look, word);
+        lines.push(format!("{word}  {}  {}  {}", safe(&line.name), line.level, safe(&line.file)));
+        lines.extend(line.notes.iter().map(|note| format!("     note: {}", safe(note))));
+    }
+    if lines.is_empty() && document.problems.is_empty() {
+        return format!("no loop files in {FOLDER}/; `loopwright init` writes one");
+    }
+    lines.push(format!("{} checked", counted(document.loops.len(), "loop")));
+    lines.join("\n")
+}

@@ -1,0 +1,69 @@
+//! The verbs, one file each: an `Args` and a `run`. A verb asks the context for what it needs, calls the engine and hands
+//! its answer to the printer.
+
+pub(crate) mod approve;
+pub(crate) mod check;
+pub(crate) mod completions;
+pub(crate) mod deny;
+pub(crate) mod gc;
+pub(crate) mod inbox;
+pub(crate) mod logs;
+pub(crate) mod report;
+pub(crate) mod retry;
+pub(crate) mod rounds;
+pub(crate) mod schema;
+pub(crate) mod show;
+pub(crate) mod status;
+pub(crate) mod take;
+pub(crate) mod verify;
+pub(crate) mod why;
+
+use crate::args::Verb;
+use crate::context::Context;
+use crate::demo;
+use crate::error::CommandError;
+use crate::exit::Exit;
+use std::future::Future;
+
+/// How a verb ends.
+pub(crate) type Ended = Result<Exit, CommandError>;
+
+/// Does what was asked.
+pub(crate) fn run(verb: Verb, cx: &Context) -> Ended {
+    match verb {
+        Verb::Demo => owning(demo::run(cx)),
+        Verb::Check(args) => reading(check::run(args, cx)),
+        Verb::Schema => schema::run(cx),
+        Verb::Status(args) => reading(status::run(args, cx)),
+        Verb::Rounds(args) => reading(rounds::run(args, cx)),
+        Verb::Show(args) => reading(show::run(args, cx)),
+        Verb::Report(args) => reading(report::run(args, cx)),
+        Verb::Logs(args) => reading(logs::run(args, cx)),
+        Verb::Inbox(args) => reading(inbox::run(args, cx)),
+        Verb::Approve(args) => owning(approve::run(args, cx)),
+        Verb::Deny(args) => owning(deny::run(args, cx)),
+        Verb::Verify(args) => reading(verify::run(args, cx)),
+        Verb::Why(args) => reading(why::run(args, cx)),
+        Verb::Gc(args) => owning(gc::run(args, cx)),
+        Verb::Retry(args) => owning(retry::run(args, cx)),
+        Verb::Take(args) => owning(take::run(args, cx)),
+        Verb::Completions(args) => completions::run(&args, cx),
+    }
+}
+
+/// Runs a verb that looks only: one thread is enough and starts fastest.
+fn reading(verb: impl Future<Output = Ended>) -> Ended {
+    on(tokio::runtime::Builder::new_current_thread(), verb)
+}
+
+/// Runs a verb that owns the store and starts processes: a second thread hears signals while the first is busy.
+fn owning(verb: impl Future<Output = Ended>) -> Ended {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2);
+    on(builder, verb)
+}
+
+fn on(mut builder: tokio::runtime::Builder, verb: impl Future<Output = Ended>) -> Ended {
+    let runtime = builder.enable_all().build();
+    runtime.map_err(|error| CommandError::failed(format!("start the runtime: {error}")))?.block_on(verb)
+}
