@@ -160,9 +160,8 @@ impl From<EngineError> for CommandError {
         match error {
             EngineError::Store(error) => error.into(),
             EngineError::Git(error) => error.into(),
-            EngineError::NotRunnable { .. } => {
-                Self::invalid(error.to_string()).hint("see `loopwright check`, and take those parts out of the loop file")
-            }
+            EngineError::NotRunnable { .. } => Self::invalid(error.to_string())
+                .hint("see `loopwright check`, and take those parts out of the loop file"),
             EngineError::Unknown(_) => Self::unknown(error.to_string()).hint("see `loopwright rounds`"),
             EngineError::Ambiguous { .. } => Self::unknown(error.to_string()).hint("give more of the id"),
             EngineError::Stale(_) => Self::refused(error.to_string()).hint("see `loopwright inbox`"),

@@ -5,7 +5,8 @@ use std::io::Write as _;
 /// Installs the message. Exiting from the hook ends all threads at once; the journal is made for that.
 pub(crate) fn report_as_bug() {
     std::panic::set_hook(Box::new(|info| {
-        let text = format!("error: this is a bug in loopwright: {info}\nhint: please report it with the command you ran\n");
+        let text =
+            format!("error: this is a bug in loopwright: {info}\nhint: please report it with the command you ran\n");
         let _ = std::io::stderr().write_all(text.as_bytes());
         std::process::exit(1);
     }));

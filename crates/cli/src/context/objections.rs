@@ -41,7 +41,8 @@ fn skills(spec: &LoopSpec, work_tree: &Path, file: &str) -> Vec<Finding> {
     let folder = work_tree.join(".loopwright").join("skills");
     let missing = spec.skills.iter().filter(|name| !folder.join(name).is_file());
     let finding = |name: &String| {
-        Finding::of_file(file, format!("skill `{name}` is not in .loopwright/skills/")).with_hint("write it, or take it out of `skills`")
+        Finding::of_file(file, format!("skill `{name}` is not in .loopwright/skills/"))
+            .with_hint("write it, or take it out of `skills`")
     };
     missing.map(finding).collect()
 }
