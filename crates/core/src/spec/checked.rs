@@ -2,7 +2,7 @@
 
 use super::problem::Problems;
 use super::source::{Place, Source};
-use super::{LoopSpec, Mode, Role, notes, rules};
+use super::{LoopSpec, Role, notes, rules};
 use crate::name::LoopName;
 
 /// A loop whose values are valid together, with its name and hash.
@@ -69,12 +69,6 @@ impl CheckedSpec {
             Role::Attacker => prompts.attacker.as_deref(),
             Role::Checker => prompts.checker.as_deref(),
         }
-    }
-
-    /// Whether the work is one pass.
-    #[must_use]
-    pub fn is_single_run(&self) -> bool {
-        self.spec.mode == Mode::SingleRun
     }
 }
 

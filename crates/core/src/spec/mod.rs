@@ -16,6 +16,7 @@ pub(crate) mod path;
 pub(crate) mod problem;
 pub(crate) mod reader;
 pub(crate) mod rules;
+mod scalar;
 pub mod schema;
 mod seed;
 pub(crate) mod source;

@@ -2,6 +2,7 @@
 
 use super::Rules;
 use super::paths::{self, Groups};
+use crate::gate::lint::cannot_fail;
 use crate::level::LoopLevel;
 use crate::spec::path::Path;
 use crate::spec::problem::quoted;
@@ -56,10 +57,6 @@ fn can_fail(gate: &Gate) -> bool {
         Gate::Diff(_) | Gate::Parse(_) | Gate::Markers(_) | Gate::Length(_) => true,
         Gate::Secrets(_) => false,
     }
-}
-
-fn cannot_fail(_gate: &RunGate) -> Option<String> {
-    None
 }
 
 fn one(rules: &mut Rules, path: &Path, gate: &Gate) {
