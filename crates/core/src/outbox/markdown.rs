@@ -140,7 +140,7 @@ impl<'a> Writer<'a> {
                 '&' => self.entity(rest),
                 '!' if rest.starts_with("![") && self.rules.images == Treat::Neutralise => {
                     self.done.images += 1;
-                    self.out.push_str("image: [");
+                    self.out.push_str("{image} [");
                     &rest[2..]
                 }
                 '@' => self.at(rest),
@@ -176,12 +176,15 @@ impl<'a> Writer<'a> {
     }
 
     /// An escaped character stays escaped. Forges look for mentions and references in what is shown, where the backslash is
-    /// gone: it is left out, so that the next step sees what they see.
+    /// gone: there it is left out, so that what they would see is neutralised.
     fn backslash<'t>(&mut self, text: &'t str) -> &'t str {
-        let mut next = text[1..].chars();
-        match next.next() {
+        static REFERENCE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\\#[0-9]+"));
+        if let Some(reference) = REFERENCE.find(text).filter(|_| self.closes_issues()) {
+            self.done.references += 1;
+            return self.as_code(&text[1..], reference.end() - 1);
+        }
+        match text[1..].chars().next() {
             Some('@') => &text[1..],
-            Some('#') if self.closing && next.next().is_some_and(|c| c.is_ascii_digit()) => &text[1..],
             Some(escaped) if escaped.is_ascii_punctuation() => self.copy(text, 2),
             _ => {
                 let rest = self.copy(text, 1);
@@ -189,6 +192,11 @@ impl<'a> Writer<'a> {
                 rest
             }
         }
+    }
+
+    /// Whether a reference at this point would close an issue.
+    fn closes_issues(&self) -> bool {
+        self.closing && self.rules.closing == Treat::Neutralise
     }
 
     /// A code span that ends on its line is copied; other backticks are escaped, so that none pairs with a later line's.
@@ -232,11 +240,11 @@ impl<'a> Writer<'a> {
     }
 
     fn at<'t>(&mut self, text: &'t str) -> &'t str {
-        static NAME: LazyLock<Regex> = LazyLock::new(|| pattern(r"^@[\w\\](?:[\w./-]*\w)?"));
+        static NAME: LazyLock<Regex> = LazyLock::new(|| pattern(r"^@(?:\\_|\w(?:[\w./-]*\w)?)"));
         match NAME.find(text) {
             Some(name) if self.rules.mentions == Treat::Neutralise && self.at_word_start() => {
                 self.done.mentions += 1;
-                // An escaped character in the name is still the name where it is shown.
+                // An escaped underscore still starts a name where it is shown.
                 let end = if name.as_str().starts_with("@\\") { 1 } else { name.end() };
                 self.as_code(text, end)
             }
@@ -257,7 +265,7 @@ impl<'a> Writer<'a> {
         static REFERENCE: LazyLock<Regex> =
             LazyLock::new(|| pattern(r"^(?i:gh-[0-9]+|(?:[A-Za-z0-9_.-]+(?:/[A-Za-z0-9_.-]+)*)?#[0-9]+)"));
         static KEYWORD: LazyLock<Regex> = LazyLock::new(|| pattern(&format!(r"^(?i:{CLOSING})\b")));
-        let acts = self.closing && self.rules.closing == Treat::Neutralise;
+        let acts = self.closes_issues();
         if let Some(link) = LINK.find(text).filter(|_| self.at_link_start()) {
             if acts && ISSUE.is_match(link.as_str()) {
                 self.done.references += 1;

@@ -171,11 +171,12 @@ pub(super) const URL: &str = r"https?://[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::[0-
 /// Plain text knows no code and no escapes, so a space is put where a forge would otherwise act.
 fn plain(text: &str, rules: &SanitiseRules, notes: &mut Vec<String>) -> String {
     let mut text = text.to_owned();
-    if rules.mentions == Treat::Neutralise {
-        text = plain_mentions(&text, notes);
-    }
+    // References before mentions: a link that is cut in two no longer shields the rest of it.
     if rules.closing == Treat::Neutralise {
         text = plain_closing(&text, notes);
+    }
+    if rules.mentions == Treat::Neutralise {
+        text = plain_mentions(&text, notes);
     }
     if rules.commands == Treat::Neutralise {
         static COMMAND: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?m)^(\s*)/([A-Za-z])"));
@@ -190,17 +191,23 @@ fn plain_mentions(text: &str, notes: &mut Vec<String>) -> String {
     static MENTION: LazyLock<Regex> =
         LazyLock::new(|| pattern(&format!(r"(?P<url>(?:^|[\s(]){URL})|(?P<before>^|[^A-Za-z0-9_])@(?P<first>\w)")));
     let mut count = 0;
-    let text = MENTION.replace_all(&text, |found: &Captures<'_>| match found.name("url") {
-        Some(url) => url.as_str().to_owned(),
-        None => {
-            count += 1;
-            format!("{}@ {}", &found["before"], &found["first"])
-        }
-    });
+    let mut apart = |text: &str| {
+        let shown = MENTION.replace_all(text, |found: &Captures<'_>| match found.name("url") {
+            Some(url) => url.as_str().to_owned(),
+            None => {
+                count += 1;
+                format!("{}@ {}", &found["before"], &found["first"])
+            }
+        });
+        shown.into_owned()
+    };
+    // Twice, because a match takes the character that the next one needs before it.
+    let once = apart(&text);
+    let text = apart(&once);
     if count > 0 {
         notes.push(format!("neutralised {count} mention(s)"));
     }
-    text.into_owned()
+    text
 }
 
 fn plain_closing(text: &str, notes: &mut Vec<String>) -> String {
