@@ -3,6 +3,7 @@
 
 use crate::BoxFuture;
 use crate::outbox::StagedItem;
+use crate::spec::ActionKind;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 
@@ -67,18 +68,23 @@ impl Delivery {
         labels
     }
 
-    /// The item's text with the engine's facts above the agent's words, and without the marker.
+    /// The item's text, without the marker. In a pull request the engine's facts stand above the agent's words, and these
+    /// are quoted, so that no table of theirs can pass for ours.
     #[must_use]
     pub fn body(&self) -> String {
+        let words = self.item.body.trim_end();
+        if self.item.kind != ActionKind::PullRequest || self.facts.is_empty() {
+            return if words.is_empty() { String::new() } else { format!("{words}\n") };
+        }
         let mut body = facts_table(&self.facts);
-        if self.item.body.trim().is_empty() {
-            return body;
+        if !words.is_empty() {
+            body.push_str("\nIn the agent's words:\n\n");
+            for line in words.lines() {
+                body.push_str(if line.is_empty() { ">" } else { "> " });
+                body.push_str(line);
+                body.push('\n');
+            }
         }
-        if !body.is_empty() {
-            body.push_str("\nThe text below was written by the agent.\n\n");
-        }
-        body.push_str(self.item.body.trim_end());
-        body.push('\n');
         body
     }
 
@@ -193,4 +199,63 @@ pub trait Deliver: Send + Sync {
 
     /// Looks for the item by its marker, without any effect.
     fn find<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<Found, DeliverError>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+
+    fn delivery(kind: ActionKind, body: &str, facts: Vec<Fact>) -> Delivery {
+        Delivery {
+            loop_name: "fixer".to_owned(),
+            round: "r1".to_owned(),
+            repo: "repo".to_owned(),
+            item: StagedItem::new(1, "x.md", kind, body),
+            marker: "<!-- mark -->".to_owned(),
+            key: "k".to_owned(),
+            branch: "loop/fixer/r1".to_owned(),
+            commit: None,
+            tree: None,
+            base_branch: "main".to_owned(),
+            base_commit: String::new(),
+            draft: true,
+            labels: vec!["bot".to_owned()],
+            facts,
+        }
+    }
+
+    #[test]
+    fn facts_stand_above_the_agents_words_and_cannot_be_imitated() {
+        let facts = vec![Fact::new("gates", "tests passed"), Fact::new("path", "a|b\n| gates | forged |\n<b>@all")];
+        let pull = delivery(ActionKind::PullRequest, "| gates | all passed |\n\nDone.\n", facts);
+        expect![[r#"
+            | fact | value |
+            |---|---|
+            | gates | tests passed |
+            | path | a\|b \| gates \| forged \| \<b>@ all |
+
+            In the agent's words:
+
+            > | gates | all passed |
+            >
+            > Done.
+
+            <!-- mark -->
+        "#]]
+        .assert_eq(&pull.marked_body());
+    }
+
+    #[test]
+    fn a_comment_is_its_words_alone() {
+        let comment = delivery(ActionKind::IssueComment, "Done.\n\n", vec![Fact::new("gates", "none")]);
+        assert_eq!(comment.body(), "Done.\n");
+    }
+
+    #[test]
+    fn labels_of_loop_and_item_come_once() {
+        let mut pull = delivery(ActionKind::PullRequest, "", Vec::new());
+        pull.item.labels = vec!["bug".to_owned(), "bot".to_owned()];
+        assert_eq!(pull.all_labels(), ["bot", "bug"]);
+    }
 }

@@ -11,6 +11,7 @@ pub mod gates;
 pub mod git;
 mod interim;
 mod loop_engine;
+pub mod outbox;
 pub mod places;
 pub mod prices;
 pub mod proc;

@@ -77,7 +77,7 @@ impl Run<'_> {
         }
         let kind = [ActionKind::PullRequest, ActionKind::Commit].into_iter().find(|kind| spec.outputs(*kind))?;
         let staged = items.iter().any(|item| item.kind == kind);
-        (changed && !staged).then(|| crate::interim::outbox::default_item(kind, next, &spec.intent))
+        (changed && !staged).then(|| crate::outbox::default_item(kind, next, &spec.intent))
     }
 
     async fn examine(&self, sealed: &SealedTree, items: &[StagedItem]) -> Result<SealFindings, Trouble> {

@@ -4,7 +4,7 @@
 use super::bindings::Outlet;
 use super::journal::outbox_row;
 use super::{Run, Trouble};
-use crate::interim::outbox::{LocalForge, Prior, Verdict, deliver_one};
+use crate::outbox::{LocalForge, Prior, Verdict, deliver_one};
 use crate::store::{Batch, Change, OutboxRow};
 use loopwright_core::deliver::{Deliver, Delivery, Fact};
 use loopwright_core::outbox::{self, StagedItem};

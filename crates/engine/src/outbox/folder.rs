@@ -1,0 +1,218 @@
+//! The local forge's files: numbered without races, written whole or not at all, found again by key. It knows nothing of
+//! what is in them.
+//!
+//! A file appears in three steps under one lock: a pointer `by-key/<key>` that says where the file will be, the file itself
+//! in one move, and nothing after. A crash leaves either no pointer, or a pointer without its file, or both; only "both" is
+//! delivered, and a pointer without its file is taken up again.
+
+use crate::seam::{Seam, SeamFault};
+use crate::workspace::private_dir;
+use loopwright_core::deliver::Receipt;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+/// No file of ours is longer: a text and 100 comments with their front matter stay far below.
+const PAGE_BYTES_MAX: u64 = 8 << 20;
+
+/// Where a new file goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Slot {
+    /// `<folder>/<n>.md`, with the next free number.
+    Page(&'static str),
+    /// `<folder>/<target>/<nnnn>-<word>.md`, with the next free number below the target.
+    Below(&'static str, String, &'static str),
+    /// `issues/<n>/0001-issue.md`, with the next free issue number.
+    NewIssue,
+}
+
+/// Says where the file of a key is, and what its receipt says.
+#[derive(Debug, Serialize, Deserialize)]
+struct Pointer {
+    path: String,
+    head: Option<String>,
+    at_ms: i64,
+}
+
+/// A local forge's folder.
+#[derive(Debug, Clone)]
+pub(super) struct Folder {
+    pub(super) root: PathBuf,
+    pub(super) seam: Seam,
+}
+
+/// What to publish under a key.
+pub(super) struct Publish {
+    pub(super) key: String,
+    pub(super) marker: String,
+    pub(super) slot: Slot,
+    pub(super) page: String,
+    pub(super) head: Option<String>,
+    pub(super) at_ms: i64,
+}
+
+impl Folder {
+    /// The receipt of a key whose file is there.
+    pub(super) fn find(&self, key: &str, marker: &str) -> io::Result<Option<Receipt>> {
+        let Some(pointer) = self.pointer(key)? else { return Ok(None) };
+        Ok(self.holds(&pointer.path, marker)?.then(|| self.receipt(pointer)))
+    }
+
+    /// Puts a file there, once for each key: a second call returns the first receipt.
+    pub(super) fn publish(&self, new: &Publish) -> io::Result<Receipt> {
+        let _lock = self.lock()?;
+        let earlier = self.pointer(&new.key)?;
+        if let Some(pointer) = earlier {
+            if self.holds(&pointer.path, &new.marker)? {
+                return Ok(self.receipt(pointer));
+            }
+        }
+        let draft = self.draft(new)?;
+        // Somebody who does not know our lock may take a number; then the next one is tried.
+        for path in self.candidates(&new.slot)? {
+            let pointer = Pointer { path, head: new.head.clone(), at_ms: new.at_ms };
+            self.step("forge.pointer", || self.point(&new.key, &pointer))?;
+            match self.step("forge.file", || self.appear(&draft, &pointer.path)) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    fs::remove_file(&draft)?;
+                    return Ok(self.receipt(pointer));
+                }
+            }
+        }
+        Err(io::Error::other("no free number"))
+    }
+
+    /// A page by its path below the root.
+    pub(super) fn read(&self, path: &str) -> io::Result<Option<String>> {
+        match File::open(self.root.join(path)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+            Ok(file) => {
+                let mut bytes = Vec::new();
+                file.take(PAGE_BYTES_MAX).read_to_end(&mut bytes)?;
+                Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+            }
+        }
+    }
+
+    fn receipt(&self, pointer: Pointer) -> Receipt {
+        let place = self.root.join(pointer.path).display().to_string();
+        Receipt { place, head: pointer.head, at_ms: pointer.at_ms }
+    }
+
+    /// Held by one deliverer at a time; the kernel frees it when its holder dies.
+    fn lock(&self) -> io::Result<File> {
+        private_dir(&self.root)?;
+        let file = options().open(self.root.join("lock"))?;
+        file.lock()?;
+        Ok(file)
+    }
+
+    fn pointer(&self, key: &str) -> io::Result<Option<Pointer>> {
+        // A pointer that cannot be read is as good as none: it is written before the file, in one move.
+        Ok(self.read(&format!("by-key/{key}"))?.and_then(|text| serde_json::from_str(&text).ok()))
+    }
+
+    fn holds(&self, path: &str, marker: &str) -> io::Result<bool> {
+        Ok(self.read(path)?.is_some_and(|page| page.contains(marker)))
+    }
+
+    /// The whole page under a name of its own, safe on the disk.
+    fn draft(&self, new: &Publish) -> io::Result<PathBuf> {
+        let draft = self.root.join("tmp").join(&new.key);
+        write_synced(&draft, new.page.as_bytes())?;
+        Ok(draft)
+    }
+
+    fn point(&self, key: &str, pointer: &Pointer) -> io::Result<()> {
+        let text = serde_json::to_vec(pointer).map_err(io::Error::other)?;
+        let draft = self.root.join("tmp").join(format!("{key}.pointer"));
+        write_synced(&draft, &text)?;
+        let place = self.root.join("by-key").join(key);
+        make_parent(&place)?;
+        fs::rename(&draft, &place)?;
+        sync_parent(&place)
+    }
+
+    /// Gives the draft its name, unless the name is taken.
+    fn appear(&self, draft: &Path, path: &str) -> io::Result<()> {
+        let place = self.root.join(path);
+        make_parent(&place)?;
+        fs::hard_link(draft, &place)?;
+        sync_parent(&place)
+    }
+
+    /// Free paths for a slot, lowest first.
+    fn candidates(&self, slot: &Slot) -> io::Result<impl Iterator<Item = String>> {
+        const TRIES: u64 = 100;
+        let folder = match slot {
+            Slot::Page(folder) => (*folder).to_owned(),
+            Slot::Below(folder, target, _) => format!("{folder}/{target}"),
+            Slot::NewIssue => "issues".to_owned(),
+        };
+        let next = highest(&self.root.join(&folder))? + 1;
+        let slot = slot.clone();
+        Ok((next..next.saturating_add(TRIES)).map(move |number| match slot {
+            Slot::Page(_) => format!("{folder}/{number}.md"),
+            Slot::Below(_, _, word) => format!("{folder}/{number:04}-{word}.md"),
+            Slot::NewIssue => format!("{folder}/{number}/0001-issue.md"),
+        }))
+    }
+
+    fn step(&self, site: &'static str, work: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let fault = |fault: SeamFault| io::Error::other(fault);
+        self.seam.before(site).map_err(fault)?;
+        work()?;
+        self.seam.after(site).map_err(fault)
+    }
+}
+
+/// The highest number that a name in the folder starts with: `12.md`, `12/` and `0012-comment.md` are all 12.
+fn highest(folder: &Path) -> io::Result<u64> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        entries => entries?,
+    };
+    let mut highest = 0;
+    for entry in entries {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let digits: String = name.chars().take_while(char::is_ascii_digit).collect();
+        highest = highest.max(digits.parse().unwrap_or(0));
+    }
+    Ok(highest)
+}
+
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options
+}
+
+fn write_synced(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    make_parent(path)?;
+    // A draft of a try that died may be linked to a published page already: it is unlinked, never written into.
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = options().open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+fn make_parent(path: &Path) -> io::Result<()> {
+    let parent = path.parent().unwrap_or(path);
+    if parent.is_dir() {
+        return Ok(());
+    }
+    private_dir(parent)?;
+    sync_parent(parent)
+}
+
+fn sync_parent(path: &Path) -> io::Result<()> {
+    File::open(path.parent().unwrap_or(path))?.sync_all()
+}

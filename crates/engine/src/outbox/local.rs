@@ -1,0 +1,129 @@
+//! The local forge: a bare repository and a folder of Markdown that stand in for a forge, on this machine. The embedded
+//! default, and what people try first.
+
+use super::folder::{Folder, Publish};
+use super::front::FrontMatter;
+use super::{page, push};
+use crate::clock::Clock;
+use crate::git::{EngineRepo, GitError};
+use crate::seam::Seam;
+use loopwright_core::BoxFuture;
+use loopwright_core::deliver::{Deliver, DeliverError, Delivery, Found, Receipt};
+use loopwright_core::spec::ActionKind;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A local forge of one repository.
+pub struct LocalForge {
+    folder: Folder,
+    engine: EngineRepo,
+    clock: Arc<dyn Clock>,
+}
+
+impl std::fmt::Debug for LocalForge {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LocalForge").field("root", &self.folder.root).finish_non_exhaustive()
+    }
+}
+
+impl LocalForge {
+    /// Opens the forge in `folder`; nothing is created before the first delivery. Commits come from the engine's repository.
+    ///
+    /// # Errors
+    /// None today; opening may come to look at the repository.
+    pub async fn open(folder: &Path, engine: EngineRepo, clock: Arc<dyn Clock>) -> Result<Self, GitError> {
+        Ok(Self { folder: Folder { root: folder.to_owned(), seam: Seam::none() }, engine, clock })
+    }
+
+    /// The same forge with seams `forge.pointer` and `forge.file` around its writes.
+    #[must_use]
+    pub fn with_seam(mut self, seam: Seam) -> Self {
+        self.folder.seam = seam;
+        self
+    }
+
+    async fn send(&self, item: &Delivery) -> Result<Receipt, DeliverError> {
+        if let Some(receipt) = self.look(item).await? {
+            return Ok(receipt);
+        }
+        let head = match item.item.kind {
+            ActionKind::PullRequest | ActionKind::Commit => Some(self.ship(item).await?),
+            ActionKind::PrReview => self.reviewed_head(item).await?,
+            _ => None,
+        };
+        let at_ms = self.clock.now_ms();
+        let new = Publish {
+            key: checked_key(item)?,
+            marker: item.marker.clone(),
+            slot: page::slot(item),
+            page: page::page(item, head.as_deref(), at_ms),
+            head,
+            at_ms,
+        };
+        self.blocking(move |folder| folder.publish(&new)).await
+    }
+
+    async fn look(&self, item: &Delivery) -> Result<Option<Receipt>, DeliverError> {
+        let (key, marker) = (checked_key(item)?, item.marker.clone());
+        self.blocking(move |folder| folder.find(&key, &marker)).await
+    }
+
+    /// Brings the commit into the forge's repository and returns its name.
+    async fn ship(&self, item: &Delivery) -> Result<String, DeliverError> {
+        let passed = push::Passed::of(item, &self.engine).await?;
+        let forge = push::open(&self.folder.root, item, &self.engine).await?;
+        match item.item.kind {
+            ActionKind::Commit => passed.fast_forward(item, &self.engine, &forge).await?,
+            _ => passed.push(item, &self.engine, &forge).await?,
+        }
+        Ok(passed.head())
+    }
+
+    /// The commit that a review speaks about: what the pull request's branch holds now.
+    async fn reviewed_head(&self, item: &Delivery) -> Result<Option<String>, DeliverError> {
+        let path = format!("pulls/{}.md", item.item.target.as_deref().unwrap_or_default());
+        let Some(pull) = self.blocking(move |folder| folder.read(&path)).await? else { return Ok(None) };
+        let Some(branch) = FrontMatter::read(&pull).and_then(|(front, _)| front.text("branch").map(str::to_owned))
+        else {
+            return Ok(None);
+        };
+        let forge = push::open(&self.folder.root, item, &self.engine).await?;
+        Ok(forge.branch(&branch).await.map_err(push::failed)?.map(|head| head.to_string()))
+    }
+
+    /// Files are written and synced on a thread that may wait.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Folder) -> std::io::Result<T> + Send + 'static,
+    ) -> Result<T, DeliverError> {
+        let folder = self.folder.clone();
+        let root = folder.root.display().to_string();
+        let answer = tokio::task::spawn_blocking(move || work(&folder)).await;
+        // Publishing again is safe, so whatever broke may be tried again.
+        let failed = |error: &dyn std::fmt::Display| DeliverError::transient(format!("local forge `{root}`: {error}"));
+        match answer {
+            Ok(Ok(value)) => Ok(value),
+            Ok(Err(error)) => Err(failed(&error)),
+            Err(error) => Err(failed(&error)),
+        }
+    }
+}
+
+/// The key becomes a file name.
+fn checked_key(item: &Delivery) -> Result<String, DeliverError> {
+    let key = &item.key;
+    if !key.is_empty() && key.len() <= 64 && key.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return Ok(key.clone());
+    }
+    Err(DeliverError::refused("the item's key is no plain word"))
+}
+
+impl Deliver for LocalForge {
+    fn deliver<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<Receipt, DeliverError>> {
+        Box::pin(self.send(item))
+    }
+
+    fn find<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<Found, DeliverError>> {
+        Box::pin(async move { Ok(self.look(item).await?.map_or(Found::No, Found::Yes)) })
+    }
+}

@@ -1,0 +1,79 @@
+//! What a file of the local forge says: its front matter and its text, for each kind of item.
+
+use super::folder::Slot;
+use super::front::FrontMatter;
+use crate::clock::rfc3339;
+use loopwright_core::deliver::Delivery;
+use loopwright_core::outbox::{Review, Side};
+use loopwright_core::spec::ActionKind;
+use std::fmt::Write as _;
+
+/// Where an item of a kind goes.
+pub(super) fn slot(item: &Delivery) -> Slot {
+    let target = item.item.target.clone().unwrap_or_default();
+    match item.item.kind {
+        ActionKind::PullRequest => Slot::Page("pulls"),
+        ActionKind::IssueCreate => Slot::NewIssue,
+        ActionKind::IssueComment => Slot::Below("issues", target, "comment"),
+        ActionKind::IssueLabel => Slot::Below("issues", target, "labels"),
+        ActionKind::PrComment => Slot::Below("pulls", target, "comment"),
+        ActionKind::PrInline => Slot::Below("pulls", target, "inline"),
+        ActionKind::PrReview => Slot::Below("pulls", target, "review"),
+        ActionKind::Report | ActionKind::Commit | ActionKind::Slack | ActionKind::Webhook => Slot::Page("messages"),
+    }
+}
+
+/// The whole file.
+pub(super) fn page(item: &Delivery, head: Option<&str>, at_ms: i64) -> String {
+    let branch = match item.item.kind {
+        ActionKind::PullRequest => Some(item.branch.as_str()),
+        ActionKind::Commit => Some(item.base_branch.as_str()),
+        _ => None,
+    };
+    let mut front = FrontMatter::default()
+        .with("kind", item.item.kind.word())
+        .with("state", state(item))
+        .with("title", item.item.title.as_deref())
+        .with("target", item.item.target.as_deref())
+        .with("branch", branch)
+        .with("head", head)
+        .with("base", branch.map(|_| item.base_branch.as_str()))
+        .with("loop", item.loop_name.as_str())
+        .with("round", item.round.as_str())
+        .with("item", item.item.position)
+        .with("marker", item.marker.as_str())
+        .with("labels", item.all_labels())
+        .with("created", rfc3339(at_ms));
+    if item.item.kind == ActionKind::PullRequest {
+        front = front.with("draft", item.draft);
+    }
+    front.page(&text(item))
+}
+
+/// People change the state of what is open; the rest is done when it is there.
+fn state(item: &Delivery) -> &'static str {
+    match (item.item.kind, item.item.review) {
+        (ActionKind::PullRequest | ActionKind::IssueCreate, _) => "open",
+        (_, Some(Review::Approve)) => "approved",
+        (_, Some(Review::RequestChanges)) => "changes-requested",
+        _ => "sent",
+    }
+}
+
+fn text(item: &Delivery) -> String {
+    let mut text = item.item.title.as_ref().map(|title| format!("# {title}\n\n")).unwrap_or_default();
+    match item.item.kind {
+        ActionKind::Webhook => {
+            // The JSON is on one line, so it cannot hold the fence's end.
+            let _ = write!(text, "```json\n{}\n```\n", item.item.body);
+        }
+        ActionKind::IssueLabel => text.extend(item.item.labels.iter().map(|label| format!("- {label}\n"))),
+        ActionKind::PrInline => text.extend(item.item.comments.iter().map(|comment| {
+            let side = if comment.side == Side::Left { " (old)" } else { "" };
+            let start = comment.start_line.map(|line| format!("{line}-")).unwrap_or_default();
+            format!("## {}:{start}{}{side}\n\n{}\n\n", comment.path, comment.line, comment.body.trim_end())
+        })),
+        _ => text.push_str(&item.body()),
+    }
+    text
+}

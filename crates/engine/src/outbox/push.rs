@@ -1,0 +1,123 @@
+//! Commits on their way into the local forge's repository: only the tree that passed, never over somebody else's commits,
+//! and the same result however often it is tried.
+
+use crate::git::{Call, EngineRepo, ForgeRepo, GitError, GitErrorKind, ObjectFormat, Oid};
+use loopwright_core::deliver::{DeliverError, Delivery};
+use std::path::Path;
+
+/// The commit of a delivery, with the tree that it must have.
+pub(super) struct Passed {
+    commit: Oid,
+    tree: Oid,
+}
+
+impl Passed {
+    /// Checks that the commit carries the tree that passed.
+    pub(super) async fn of(item: &Delivery, engine: &EngineRepo) -> Result<Self, DeliverError> {
+        let missing = || DeliverError::refused(format!("{} without a change to push", item.item.kind));
+        let commit = oid(item.commit.as_deref().ok_or_else(missing)?)?;
+        let tree = oid(item.tree.as_deref().ok_or_else(missing)?)?;
+        let carried = engine.tree_of(&commit).await.map_err(failed)?;
+        if carried != tree {
+            return Err(DeliverError::refused(format!(
+                "the commit's tree is {carried}, the tree that passed is {tree}"
+            )));
+        }
+        Ok(Self { commit, tree })
+    }
+
+    pub(super) fn head(&self) -> String {
+        self.commit.to_string()
+    }
+
+    /// Puts the commit on the round's branch.
+    pub(super) async fn push(
+        &self,
+        item: &Delivery,
+        engine: &EngineRepo,
+        forge: &ForgeRepo,
+    ) -> Result<(), DeliverError> {
+        seed_base(item, engine, forge).await?;
+        let branch = &item.branch;
+        match forge.branch(branch).await.map_err(failed)? {
+            Some(there) if there == self.commit => Ok(()),
+            Some(there) if contains(engine, forge, &there, &self.commit).await? => {
+                Err(DeliverError::in_doubt(format!("`{branch}` holds our commit and more; somebody worked on it")))
+            }
+            Some(there) => Err(DeliverError::refused(format!("`{branch}` is at {there}, which is not ours"))),
+            None => match forge.push(engine, &self.commit, &self.tree, branch, None).await {
+                Ok(_) => Ok(()),
+                // Another deliverer of the same item may have been faster.
+                Err(error) if forge.branch(branch).await.map_err(failed)? == Some(self.commit.clone()) => {
+                    drop_error(error)
+                }
+                Err(error) => Err(refused_if_moved(error)),
+            },
+        }
+    }
+
+    /// Moves the base branch forward to the commit.
+    pub(super) async fn fast_forward(
+        &self,
+        item: &Delivery,
+        engine: &EngineRepo,
+        forge: &ForgeRepo,
+    ) -> Result<(), DeliverError> {
+        seed_base(item, engine, forge).await?;
+        let branch = &item.base_branch;
+        if let Some(there) = forge.branch(branch).await.map_err(failed)?
+            && contains(engine, forge, &there, &self.commit).await?
+        {
+            return Ok(());
+        }
+        forge.fast_forward(engine, &self.commit, &self.tree, branch).await.map(drop).map_err(refused_if_moved)
+    }
+}
+
+/// Opens the forge's repository; its object names are as long as the engine's.
+pub(super) async fn open(root: &Path, item: &Delivery, engine: &EngineRepo) -> Result<ForgeRepo, DeliverError> {
+    let format = if item.base_commit.len() == 64 { ObjectFormat::Sha256 } else { ObjectFormat::Sha1 };
+    ForgeRepo::open(engine.git().clone(), root.join("repo.git"), format).await.map_err(failed)
+}
+
+/// On first use the base branch starts at the commit that the round started from.
+async fn seed_base(item: &Delivery, engine: &EngineRepo, forge: &ForgeRepo) -> Result<(), DeliverError> {
+    if forge.branch(&item.base_branch).await.map_err(failed)?.is_some() {
+        return Ok(());
+    }
+    let base = oid(&item.base_commit)?;
+    let tree = engine.tree_of(&base).await.map_err(failed)?;
+    match forge.push(engine, &base, &tree, &item.base_branch, None).await {
+        Ok(_) => Ok(()),
+        Err(_) if forge.branch(&item.base_branch).await.map_err(failed)?.is_some() => Ok(()),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Whether a commit of the forge's has another one in its history.
+async fn contains(engine: &EngineRepo, forge: &ForgeRepo, there: &Oid, commit: &Oid) -> Result<bool, DeliverError> {
+    let call = Call::new("git.merge-base").git_dir(forge.dir());
+    let call = call.args(["--is-ancestor", commit.as_str(), there.as_str()]);
+    // A commit that the forge does not know yet is an error to git and a no to us.
+    Ok(engine.git().ask(&call).await.map_err(failed)?.code == Some(0))
+}
+
+fn oid(text: &str) -> Result<Oid, DeliverError> {
+    text.parse().map_err(|error: crate::git::BadOid| DeliverError::refused(error.to_string()))
+}
+
+fn drop_error(_: GitError) -> Result<(), DeliverError> {
+    Ok(())
+}
+
+/// Pushing again is safe, so whatever broke may be tried again.
+pub(super) fn failed(error: GitError) -> DeliverError {
+    DeliverError::transient(error.to_string())
+}
+
+fn refused_if_moved(error: GitError) -> DeliverError {
+    match error.kind {
+        GitErrorKind::Moved => DeliverError::refused(error.to_string()),
+        _ => failed(error),
+    }
+}
