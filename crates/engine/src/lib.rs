@@ -8,6 +8,7 @@ pub mod engine;
 mod error;
 mod executor;
 pub mod gates;
+pub mod gc;
 pub mod git;
 mod interim;
 mod loop_engine;

@@ -23,6 +23,12 @@ pub struct PlaceError {
     source: std::io::Error,
 }
 
+impl PlaceError {
+    pub(crate) fn new(what: &'static str, path: &Path, source: std::io::Error) -> Self {
+        Self { what, path: path.to_owned(), source }
+    }
+}
+
 impl Places {
     /// A state directory; made, with mode 0700, when it is not there.
     ///

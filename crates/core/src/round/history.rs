@@ -28,8 +28,14 @@ fn tell(out: &mut String, number: usize, event: &str, step: &Step, known: usize)
     // Writing to a string cannot fail.
     let _ = writeln!(out, "{number:>3} {event} → {}{follows}", standing(&step.round));
     for reason in step.round.facts().reasons.iter().skip(known) {
-        let _ = writeln!(out, "      {} {}: {}", reason.stage.word(), reason.code, reason.text);
+        let _ = writeln!(out, "      {} {}: {}", reason.stage.word(), reason.code, flat(&reason.text));
     }
+}
+
+/// What others wrote stays on its line, so that it cannot pass for a step.
+fn flat(text: &str) -> String {
+    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(shown).collect()
 }
 
 fn standing(round: &Round) -> String {

@@ -20,6 +20,7 @@ mod start;
 mod transcript;
 
 pub use bindings::{Bindings, Outlet};
+pub use recover::{Recorded as RecordedRound, fold};
 pub use start::RunRequest;
 
 use crate::engine::Engine;

@@ -92,6 +92,9 @@ pub trait Store: Send + Sync {
     /// The spend of one day (`YYYY-MM-DD`) in a scope.
     fn spend<'a>(&'a self, scope: SpendScope, repo: &'a str, loop_name: &'a str, day: &'a str) -> Answer<'a, SpendRow>;
 
+    /// The spend of one day by repository and loop: what `status` shows.
+    fn spends<'a>(&'a self, day: &'a str) -> Answer<'a, Vec<SpendChange>>;
+
     /// The events after a global number, oldest first: what `logs -f` polls.
     fn tail(&self, after_seq: i64, limit: u32) -> Answer<'_, Vec<StoredEvent>>;
 

@@ -99,7 +99,8 @@ impl OwnerRow {
     }
 
     /// Whether the recorded process runs on this machine: same boot, same pid, same start.
-    pub(super) fn lives_here(&self) -> bool {
+    #[must_use]
+    pub fn lives_here(&self) -> bool {
         let here = OwnerInfo::current(0);
         let pid = u32::try_from(self.pid).unwrap_or(0);
         self.boot_id == here.boot_id && start_ticks(pid) == Some(self.start_ticks)

@@ -6,7 +6,7 @@ use super::error::{During as _, StoreError, StoreErrorKind};
 use super::open::SqlStore;
 use super::owner::{self, OwnerRow};
 use super::rows::{
-    Batch, InboxQuery, InboxRow, ItemRow, LoopRow, OutboxRow, RoundRow, RoundsQuery, RoundsWhich, SpendRow, SpendScope,
+    Batch, InboxQuery, InboxRow, ItemRow, LoopRow, OutboxRow, RoundRow, RoundsQuery, RoundsWhich, SpendChange, SpendRow, SpendScope,
     StoredEvent, Table, select,
 };
 use super::sqlite::Access;
@@ -197,6 +197,10 @@ impl Store for SqlStore {
             let mut rows = self.fetch("spend", sql, args, read_spend).await?;
             Ok(rows.pop().unwrap_or_default())
         })
+    }
+
+    fn spends<'a>(&'a self, day: &'a str) -> Answer<'a, Vec<SpendChange>> {
+        Box::pin(async move { self.all("WHERE day = $1 ORDER BY repo, loop_name", args![day]).await })
     }
 
     fn tail(&self, after_seq: i64, limit: u32) -> Answer<'_, Vec<StoredEvent>> {

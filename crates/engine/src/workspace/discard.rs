@@ -2,6 +2,7 @@
 //! root that carry our mark are touched.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 use super::folder::{is_ours, remove_tree, unique};
 use super::{WorkspaceError, Workspaces, blocking, io};
@@ -48,4 +49,19 @@ impl Workspaces {
         blocking(move || leftovers.iter().try_for_each(|path| remove_tree(path).map_err(io("remove", path)))).await?;
         Ok(count)
     }
+}
+
+/// The workspaces of all repositories under a state folder, each with its round; only folders that carry our mark.
+pub(crate) fn left_rounds(state: &Path) -> Vec<(String, PathBuf)> {
+    let inside = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let rounds = inside(state.join("workspaces")).flat_map(|repo| inside(repo.join("rounds")));
+    let named = rounds.filter(|path| is_ours(path));
+    let mut left: Vec<_> = named.filter_map(|path| Some((path.file_name()?.to_str()?.to_owned(), path))).collect();
+    left.sort();
+    left
+}
+
+/// Removes one of them, whatever its agent did to the permissions.
+pub(crate) fn remove_left(path: &Path) -> Result<(), WorkspaceError> {
+    if is_ours(path) { remove_tree(path).map_err(io("remove", path)) } else { Err(WorkspaceError::Foreign(path.to_owned())) }
 }

@@ -31,6 +31,7 @@ use tokio::sync::Mutex;
 
 use crate::git::{EngineRepo, Git, GitError, Oid, UserRepo};
 
+pub(crate) use discard::{left_rounds, remove_left};
 pub(crate) use folder::private_dir;
 pub use names::NameProblem;
 pub use seal::{Change, ChangeStatus, Refusal, RefusedPath, SealLimits, Sealed};

@@ -1,0 +1,176 @@
+//! Makes room: workspaces of ended rounds, and transcripts, reports and evidence past their retention. Rounds that run, wait
+//! or have something undelivered keep everything; the journal is never touched.
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::places::PlaceError;
+use crate::store::{RoundRow, Store};
+use crate::workspace;
+use std::collections::HashSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// How many undelivered items are looked at; more than this and evidence is left alone altogether.
+const PENDING_MAX: u32 = 10_000;
+
+/// Whether anything is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GcMode {
+    /// It is.
+    Remove,
+    /// It is only listed.
+    List,
+}
+
+/// What kind of thing was removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GcKind {
+    /// The private checkout of an ended round.
+    Workspace,
+    /// What a round's agents wrote.
+    Transcripts,
+    /// A round's report; it can be made again from the journal.
+    Report,
+    /// Kept bytes that no open round can refer to.
+    Evidence,
+}
+
+impl GcKind {
+    /// The word used in JSON and on screens.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Workspace => "workspace",
+            Self::Transcripts => "transcripts",
+            Self::Report => "report",
+            Self::Evidence => "evidence",
+        }
+    }
+}
+
+/// One thing that went, or would go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removed {
+    /// What it was.
+    pub kind: GcKind,
+    /// Where it was.
+    pub path: PathBuf,
+    /// How much room it took.
+    pub bytes: u64,
+}
+
+/// What may not be touched, and from when on.
+struct Keep {
+    before_ms: i64,
+    undelivered: HashSet<String>,
+    evidence_before_ms: i64,
+}
+
+impl Keep {
+    async fn read(store: &dyn Store, before_ms: i64) -> Result<Self, EngineError> {
+        let pending = store.outbox_pending(PENDING_MAX).await?;
+        let mut evidence_before_ms = if pending.len() < PENDING_MAX as usize { before_ms } else { i64::MIN };
+        let undelivered: HashSet<_> = pending.into_iter().map(|row| row.round).collect();
+        let mut needed = store.open_rounds().await?;
+        for round in &undelivered {
+            needed.extend(store.round(round).await?);
+        }
+        // Evidence is shared between rounds, so nothing younger than the oldest round that may need it goes.
+        for row in needed {
+            evidence_before_ms = evidence_before_ms.min(row.started_ms);
+        }
+        Ok(Self { before_ms, undelivered, evidence_before_ms })
+    }
+
+    fn is_over(&self, row: &RoundRow) -> bool {
+        row.ended_ms.is_some() && !self.undelivered.contains(&row.id)
+    }
+
+    fn is_past(&self, row: &RoundRow) -> bool {
+        self.is_over(row) && row.ended_ms.is_some_and(|ended| ended < self.before_ms)
+    }
+}
+
+impl Engine {
+    /// Removes what is no longer needed: workspaces of ended rounds at once, the rest when its round ended before
+    /// `before_ms`. What belongs to no known round is left alone.
+    ///
+    /// # Errors
+    /// When the store cannot be read or something of ours cannot be removed.
+    pub async fn gc(&self, before_ms: i64, mode: GcMode) -> Result<Vec<Removed>, EngineError> {
+        let keep = Keep::read(self.store.as_ref(), before_ms).await?;
+        let mut found = Vec::new();
+        for (round, path) in workspace::left_rounds(self.places.root()) {
+            if self.store.round(&round).await?.is_some_and(|row| keep.is_over(&row)) {
+                found.push((GcKind::Workspace, path));
+            }
+        }
+        for (kind, folder) in [(GcKind::Transcripts, "transcripts"), (GcKind::Report, "reports")] {
+            for (round, path) in entries(&self.places.root().join(folder)) {
+                if self.store.round(&round).await?.is_some_and(|row| keep.is_past(&row)) {
+                    found.push((kind, path));
+                }
+            }
+        }
+        let old = |path: &Path| modified_ms(path).is_some_and(|at| at < keep.evidence_before_ms);
+        let evidence = entries(&self.places.evidence()).into_iter().filter(|(_, path)| old(path));
+        found.extend(evidence.map(|(_, path)| (GcKind::Evidence, path)));
+        remove_all(found, mode)
+    }
+}
+
+fn remove_all(found: Vec<(GcKind, PathBuf)>, mode: GcMode) -> Result<Vec<Removed>, EngineError> {
+    let mut removed = Vec::with_capacity(found.len());
+    for (kind, path) in found {
+        let bytes = size(&path);
+        if mode == GcMode::Remove {
+            remove(kind, &path)?;
+        }
+        removed.push(Removed { kind, path, bytes });
+    }
+    Ok(removed)
+}
+
+fn remove(kind: GcKind, path: &Path) -> Result<(), EngineError> {
+    let gone = match kind {
+        GcKind::Workspace => return Ok(workspace::remove_left(path)?),
+        GcKind::Transcripts => fs::remove_dir_all(path),
+        GcKind::Report | GcKind::Evidence => fs::remove_file(path),
+    };
+    match gone {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(PlaceError::new("remove", path, error).into()),
+        _ => Ok(()),
+    }
+}
+
+/// What is in a folder of ours, with the name before its ending; nothing when there is no such folder.
+fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
+    let listed = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut named: Vec<_> = listed
+        .filter_map(|path| Some((path.file_stem()?.to_str()?.to_owned(), path)))
+        // A leading dot marks a file that is just being written.
+        .filter(|(name, _)| !name.starts_with('.'))
+        .collect();
+    named.sort();
+    named
+}
+
+fn modified_ms(path: &Path) -> Option<i64> {
+    let since = fs::symlink_metadata(path).ok()?.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_millis()).ok()
+}
+
+/// The bytes of a file or of everything below a folder; links count as themselves.
+fn size(path: &Path) -> u64 {
+    let mut total = 0;
+    let mut waiting = vec![path.to_owned()];
+    while let Some(path) = waiting.pop() {
+        let Ok(about) = fs::symlink_metadata(&path) else { continue };
+        if about.is_dir() {
+            waiting.extend(fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()));
+        } else {
+            total += about.len();
+        }
+    }
+    total
+}
