@@ -138,7 +138,9 @@ fn remove(kind: GcKind, path: &Path) -> Result<(), EngineError> {
         GcKind::Report | GcKind::Evidence => fs::remove_file(path),
     };
     match gone {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(PlaceError::new("remove", path, error).into()),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(PlaceError::new("remove", path, error).into())
+        }
         _ => Ok(()),
     }
 }

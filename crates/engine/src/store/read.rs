@@ -6,8 +6,8 @@ use super::error::{During as _, StoreError, StoreErrorKind};
 use super::open::SqlStore;
 use super::owner::{self, OwnerRow};
 use super::rows::{
-    Batch, InboxQuery, InboxRow, ItemRow, LoopRow, OutboxRow, RoundRow, RoundsQuery, RoundsWhich, SpendChange, SpendRow, SpendScope,
-    StoredEvent, Table, select,
+    Batch, InboxQuery, InboxRow, ItemRow, LoopRow, OutboxRow, RoundRow, RoundsQuery, RoundsWhich, SpendChange,
+    SpendRow, SpendScope, StoredEvent, Table, select,
 };
 use super::sqlite::Access;
 use super::verify::VerifyReport;

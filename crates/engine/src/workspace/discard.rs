@@ -63,5 +63,9 @@ pub(crate) fn left_rounds(state: &Path) -> Vec<(String, PathBuf)> {
 
 /// Removes one of them, whatever its agent did to the permissions.
 pub(crate) fn remove_left(path: &Path) -> Result<(), WorkspaceError> {
-    if is_ours(path) { remove_tree(path).map_err(io("remove", path)) } else { Err(WorkspaceError::Foreign(path.to_owned())) }
+    if is_ours(path) {
+        remove_tree(path).map_err(io("remove", path))
+    } else {
+        Err(WorkspaceError::Foreign(path.to_owned()))
+    }
 }
