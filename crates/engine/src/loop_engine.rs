@@ -5,9 +5,10 @@ use crate::engine::{Engine, Settings};
 use crate::error::EngineError;
 use crate::executor::ExecutorOutlet;
 use crate::proc::Cancel;
-use crate::progress::Progress;
+use crate::progress::{Notice, Progress};
 use crate::report;
 use crate::round::{Bindings, Outlet, Run, RunRequest};
+use crate::sink::LoopSink;
 use loopwright_core::executor::ActionExecutor;
 use loopwright_core::human_gate::{HumanGate, default_gate_for};
 use loopwright_core::report::RoundReport;
@@ -26,6 +27,7 @@ pub struct LoopEngine {
     repo: PathBuf,
     bind: Bindings,
     progress: Arc<dyn Progress>,
+    sinks: Vec<Arc<dyn LoopSink>>,
     cancel: Cancel,
 }
 
@@ -37,6 +39,7 @@ pub struct LoopEngineBuilder {
     gate: Option<Arc<dyn HumanGate>>,
     outlet: Outlet,
     progress: Arc<dyn Progress>,
+    sinks: Vec<Arc<dyn LoopSink>>,
     cancel: Cancel,
 }
 
@@ -65,6 +68,7 @@ impl LoopEngine {
             gate: None,
             outlet: Outlet::ApprovalOnly,
             progress: Arc::new(()),
+            sinks: Vec::new(),
             cancel: Cancel::new(),
         }
     }
@@ -81,32 +85,41 @@ impl LoopEngine {
         &self.engine
     }
 
-    /// Stops the running round, if there is one.
+    /// Stops the running round: its agents are ended whole and it ends as interrupted.
+    ///
+    /// A stop is final for this value and its clones: a later round ends as interrupted before any agent starts. To go on,
+    /// build another on the same [`Engine`].
     pub fn stop(&self) {
         self.cancel.cancel();
     }
 
-    /// One round now. What a dead engine left of this loop is taken to its end first.
+    /// One round now, to its rest: an end, or waiting for a person. What a dead engine left of this loop is taken to its
+    /// end first. The sinks are told of each.
     ///
     /// # Errors
-    /// Only when the record itself cannot be kept; everything else is an outcome.
+    /// When there can be no round at all (no repository, no commit, a part of the spec that this build cannot do) or the
+    /// record cannot be kept. Everything else, also a broken agent, is an outcome of the report.
     pub async fn run_once(&self) -> Result<RoundReport, EngineError> {
         let repo = self.engine.git().discover(&self.repo).await?;
         for row in self.engine.abandoned().await? {
             if row.loop_name == self.spec.name && row.repo == repo.id {
-                self.engine.resume(&row.id, &self.bind, self.progress.as_ref(), &self.cancel).await?;
+                let round = self.engine.resume(&row.id, &self.bind, self.progress.as_ref(), &self.cancel).await?;
+                self.tell(&self.engine.report_of(&round).await?);
             }
         }
         let request = RunRequest::manual(self.spec.clone(), &self.repo, "library");
-        self.engine.run(request, &self.bind, self.progress.as_ref(), &self.cancel).await
+        let report = self.engine.run(request, &self.bind, self.progress.as_ref(), &self.cancel).await?;
+        Ok(self.told(report))
     }
 
-    /// Lets a waiting round's candidate out.
+    /// Lets a waiting round's candidate out and delivers it. The answer binds the candidate that was seen: take it from the
+    /// report that was looked at.
     ///
     /// # Errors
     /// When nothing waits under that id or the candidate is another one.
     pub async fn approve(&self, round: &str, candidate: &str, actor: &str) -> Result<RoundReport, EngineError> {
-        self.engine.approve(round, candidate, actor, &self.bind, self.progress.as_ref()).await
+        let report = self.engine.approve(round, candidate, actor, &self.bind, self.progress.as_ref()).await?;
+        Ok(self.told(report))
     }
 
     /// Ends a waiting round with a no.
@@ -114,7 +127,25 @@ impl LoopEngine {
     /// # Errors
     /// When nothing waits under that id.
     pub async fn deny(&self, round: &str, actor: &str, why: &str) -> Result<RoundReport, EngineError> {
-        self.engine.deny(round, actor, why, &self.bind, self.progress.as_ref()).await
+        let report = self.engine.deny(round, actor, why, &self.bind, self.progress.as_ref()).await?;
+        Ok(self.told(report))
+    }
+
+    fn told(&self, report: RoundReport) -> RoundReport {
+        self.tell(&report);
+        report
+    }
+
+    /// Tells every sink; one that fails keeps neither the others nor the caller from the report.
+    fn tell(&self, report: &RoundReport) {
+        if !report.should_deliver() {
+            return;
+        }
+        for sink in &self.sinks {
+            if let Err(error) = sink.deliver(report) {
+                self.progress.notice(&Notice::SinkFailed { round: &report.round, error: &error });
+            }
+        }
     }
 }
 
@@ -161,6 +192,13 @@ impl LoopEngineBuilder {
         self
     }
 
+    /// Tells a sink of each round that comes to rest; several may be bound.
+    #[must_use]
+    pub fn with_sink(mut self, sink: impl LoopSink + 'static) -> Self {
+        self.sinks.push(Arc::new(sink));
+        self
+    }
+
     /// Opens the state directory and checks the spec.
     ///
     /// # Errors
@@ -187,7 +225,15 @@ impl LoopEngineBuilder {
             gate: self.gate.unwrap_or_else(|| default_gate_for(level).into()),
             outlet: self.outlet,
         };
-        Ok(LoopEngine { engine, spec, repo: repo.into(), bind, progress: self.progress, cancel: self.cancel })
+        Ok(LoopEngine {
+            engine,
+            spec,
+            repo: repo.into(),
+            bind,
+            progress: self.progress,
+            sinks: self.sinks,
+            cancel: self.cancel,
+        })
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a round tells while it runs. For people's eyes only: nothing is decided from it and losing it loses nothing.
 
+use crate::sink::SinkError;
 use loopwright_core::gate::GateResult;
 use loopwright_core::round::{Round, Stage};
 use loopwright_core::spec::Role;
@@ -25,6 +26,13 @@ pub enum Notice<'a> {
     Gate(&'a GateResult),
     /// The round moved.
     Moved(&'a Round),
+    /// A sink did not take a report; the round is at rest and on record all the same.
+    SinkFailed {
+        /// The round whose report it was.
+        round: &'a str,
+        /// What the sink said.
+        error: &'a SinkError,
+    },
 }
 
 /// Watches a round.

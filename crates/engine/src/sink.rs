@@ -1,0 +1,56 @@
+//! Sinks: who is told when a round has come to rest. A sink informs people; it decides nothing, and nothing is lost with it,
+//! because the round and its report are on record before it is called.
+
+use loopwright_core::report::RoundReport;
+use std::io::{self, Write};
+
+/// Takes the reports of a loop's rounds.
+///
+/// It is called each time a round comes to rest, when [`RoundReport::should_deliver`] says that there is something to tell:
+/// when it ends, whatever the end, and when it starts to wait for a person. What shipped by itself is told like everything
+/// else; only a round that found nothing to do is silent. An engine that dies between the record and this call does not
+/// call it again, so a sink that must not miss a round reads the store instead.
+pub trait LoopSink: Send + Sync {
+    /// Delivers one report. It runs between two rounds, so it should not block for long.
+    ///
+    /// # Errors
+    /// When the report did not arrive. The round's outcome does not change: the error is told as
+    /// [`Notice::SinkFailed`](crate::progress::Notice::SinkFailed), and whoever called still gets the report.
+    fn deliver(&self, report: &RoundReport) -> Result<(), SinkError>;
+}
+
+/// A report that did not arrive.
+#[derive(Debug, thiserror::Error)]
+#[error("deliver the round's report: {0}")]
+pub struct SinkError(String);
+
+impl SinkError {
+    /// An error in a sink's own words.
+    #[must_use]
+    pub fn new(why: impl Into<String>) -> Self {
+        Self(why.into())
+    }
+}
+
+impl From<io::Error> for SinkError {
+    fn from(error: io::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// Writes each report as Markdown to standard output.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct StdoutSink;
+
+impl LoopSink for StdoutSink {
+    fn deliver(&self, report: &RoundReport) -> Result<(), SinkError> {
+        write_report(&mut io::stdout().lock(), report)
+    }
+}
+
+/// One report, and an empty line that parts it from the next.
+fn write_report(out: &mut dyn Write, report: &RoundReport) -> Result<(), SinkError> {
+    out.write_all(report.render().as_bytes())?;
+    out.write_all(b"\n")?;
+    Ok(out.flush()?)
+}
