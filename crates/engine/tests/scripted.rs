@@ -91,15 +91,20 @@ impl Played {
     }
 }
 
+/// Keeps the events, and throws the switch when the agent says `ready`.
 #[derive(Default)]
-struct Seen(Vec<String>);
+struct Seen(Vec<String>, Cancel);
 
 impl AgentLog for Seen {
     fn line(&mut self, event: AgentEvent<'_>) {
-        self.0.push(match event {
+        let line = match event {
             AgentEvent::Text { bytes, .. } => bytes.escape_ascii().to_string(),
             other => format!("{other:?}"),
-        });
+        };
+        if line == "ready" {
+            self.1.cancel();
+        }
+        self.0.push(line);
     }
 }
 
@@ -167,7 +172,7 @@ impl Stage {
         let agent = Scripted::from_text(script).expect("the script is good");
         let (invocation, proc, mut log) = (self.invocation(role), Proc::new(Seam::none()), Seen::default());
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-        let cancel = Cancel::new();
+        let cancel = log.1.clone();
         let result = runtime.block_on(agent.invoke(&invocation, &proc, &mut log, &cancel, &mut started));
         let left = loopwright_sandbox::leftovers(&self.prefix);
         assert!(left.is_empty(), "processes are left: {left:?}");
@@ -302,12 +307,11 @@ fn maker_has_no_way_to_write_a_verdict() {
 }
 
 fn agent_that_ignores_term_is_killed() {
-    let mut stage = Stage::new();
-    stage.limits.idle = Some(Duration::from_millis(300));
+    let stage = Stage::new();
     let ignoring = stage.play("ignore-term\nsay ready\nhang");
-    assert_eq!((ignoring.outcome().limit, ignoring.outcome().term_ignored), (Some(BudgetLimit::Idle), true));
+    assert_eq!((ignoring.outcome().how, ignoring.outcome().term_ignored), (How::Cancelled, true));
     let obeying = stage.play("say ready\nhang");
-    assert_eq!((obeying.outcome().limit, obeying.outcome().term_ignored), (Some(BudgetLimit::Idle), false));
+    assert_eq!((obeying.outcome().how, obeying.outcome().term_ignored), (How::Cancelled, false));
 }
 
 fn children_that_leave_the_session_do_not_survive() {
@@ -318,6 +322,11 @@ fn children_that_leave_the_session_do_not_survive() {
     assert!(!stage.path("work/late.txt").exists());
     let soon = stage.play("write-later 1 soon.txt hello\nsleep-until soon.txt");
     assert_eq!(soon.outcome().exit, Some(0));
+    let leads = "cut -d' ' -f1,6 /proc/$$/stat > s && mv s session; exec sleep 600";
+    stage.play(&format!("setsid-child sh -c \"{leads}\"\nsleep-until session"));
+    let session = stage.text("work/session");
+    let (pid, leader) = session.trim().split_once(' ').expect("two numbers");
+    assert_eq!(pid, leader, "the child leads a session of its own");
 }
 
 fn child_that_holds_the_pipe_makes_the_end_leaky_and_blocks_nobody() {
@@ -326,10 +335,8 @@ fn child_that_holds_the_pipe_makes_the_end_leaky_and_blocks_nobody() {
 }
 
 fn fork_bomb_is_cleaned_up_to_the_last_process() {
-    let mut stage = Stage::new();
-    stage.limits.idle = Some(Duration::from_millis(500));
-    let played = stage.play("fork-bomb\nsay boom\nhang");
-    assert_eq!(played.outcome().limit, Some(BudgetLimit::Idle));
+    let played = Stage::new().play("fork-bomb\nsay ready\nhang");
+    assert_eq!(played.outcome().how, How::Cancelled);
 }
 
 fn death_by_signal_is_told() {
@@ -341,9 +348,9 @@ fn death_by_signal_is_told() {
 
 fn stopped_agent_is_ended_by_its_ceiling() {
     let mut stage = Stage::new();
-    stage.limits.idle = Some(Duration::from_millis(300));
-    let played = stage.play("say halt\nstop-self\nsay never");
-    assert_eq!((played.outcome().limit, played.outcome().text.as_str()), (Some(BudgetLimit::Idle), "halt"));
+    stage.limits.wall = Some(Duration::from_secs(1));
+    let played = stage.play("stop-self\nsay never");
+    assert_eq!((played.outcome().limit, played.outcome().text.as_str()), (Some(BudgetLimit::Wall), ""));
 }
 
 fn flood_is_cut_and_told() {
@@ -435,7 +442,8 @@ fn agent_waits_for_a_file() {
     let script = format!("sleep-until {}\nsay it came", flag.display());
     let played = stage.play_as(Role::Maker, &script, |_| {
         // Were the search blind, a search that finds nothing left at the end of every test would mean nothing.
-        assert!(!loopwright_sandbox::leftovers(&stage.prefix).is_empty(), "a running tree is found by its cookie");
+        let found = || !loopwright_sandbox::leftovers(&stage.prefix).is_empty();
+        loopwright_testkit::wait::until("the running tree to be found", Duration::from_secs(10), found);
         std::fs::write(&flag, "").expect("a file can be written");
     });
     assert_eq!(played.outcome().text, "it came");
