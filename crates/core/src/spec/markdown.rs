@@ -81,6 +81,9 @@ fn heading(role: Role) -> &'static str {
 }
 
 fn unknown_heading(section: &Section<'_>, findings: &Findings<'_>) {
+    if findings.is_full() {
+        return;
+    }
     let names = Role::ALL.map(heading);
     let near = names.into_iter().find(|name| section.title.eq_ignore_ascii_case(name));
     let lower = section.title.to_lowercase();

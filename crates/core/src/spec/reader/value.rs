@@ -36,7 +36,8 @@ impl<'s> Findings<'s> {
         }
     }
 
-    fn is_full(&self) -> bool {
+    /// Whether further problems would not be listed, so that nothing need be looked for.
+    pub(crate) fn is_full(&self) -> bool {
         self.problems.borrow().len() >= PROBLEMS_MAX
     }
 
