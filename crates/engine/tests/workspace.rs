@@ -218,6 +218,12 @@ async fn engine_commit_depends_on_its_input_alone() {
         "Loopwright <loopwright@example.invalid> 1700000000|Loopwright 1700000000|{base}|fix: the sign\n\nLoop: fixer\nRound: r1"
     );
     assert_eq!(shown, expected);
+    for at_unix in [0, -5, 4_102_444_800] {
+        let dated = loopwright::git::CommitWords { at_unix, ..words() };
+        let commit = all.engine().commit(&all.engine().tree_of(&base).await.unwrap(), &base, &dated).await.unwrap();
+        let shown = git(all.engine().dir(), &["show", "-s", "--format=%at", commit.as_str()]);
+        assert_eq!(shown, at_unix.max(0).to_string());
+    }
 }
 
 #[tokio::test]

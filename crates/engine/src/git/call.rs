@@ -1,16 +1,13 @@
 //! One git call: its arguments, its built environment, its limits, and the single function that starts
 //! the process. It knows nothing of what the calls mean.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::Command;
-
 use super::error::{GitError, GitErrorKind, classify};
-use crate::proc::trusted_path;
+use crate::proc::{Cancel, Cookie, How, Proc, Spawn, SpawnErrorKind, Stdin, trusted_path};
 use crate::seam::{Seam, SeamFault};
 
 /// The oldest git that is supported: 2.38 is the first with the ownership check in its final form and
@@ -220,17 +217,26 @@ impl Call {
         self.site.trim_start_matches("git.")
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the git door: short, trusted processes with a built environment")]
-    fn command(&self) -> Command {
-        let mut command = Command::new("git");
-        command.env_clear().env("PATH", trusted_path()).current_dir("/");
-        command.envs(ENVIRONMENT.iter().copied());
+    fn environment(&self) -> BTreeMap<OsString, OsString> {
         let allowed = if self.transport == Transport::Local { "file" } else { "none" };
-        command.env("GIT_ALLOW_PROTOCOL", allowed);
-        command.envs(self.env.iter().map(|(name, value)| (name, value)));
-        command.args(SETTINGS.iter().flat_map(|setting| ["-c", setting]));
-        command.args(&self.before).arg(self.verb()).args(&self.args);
-        command
+        let fixed = ENVIRONMENT.iter().copied().chain([("PATH", trusted_path()), ("GIT_ALLOW_PROTOCOL", allowed)]);
+        let fixed = fixed.map(|(name, value)| (name.into(), value.into()));
+        fixed.chain(self.env.iter().map(|(name, value)| (name.into(), value.clone()))).collect()
+    }
+
+    fn to_spawn(&self) -> Spawn {
+        let mut spawn = Spawn::new("git", "/", Cookie::new("git"));
+        spawn.env = self.environment();
+        spawn.args.extend(SETTINGS.iter().flat_map(|setting| ["-c".into(), setting.into()]));
+        spawn.args.extend(self.before.iter().cloned().chain([self.verb().into()]).chain(self.args.iter().cloned()));
+        if !self.stdin.is_empty() {
+            spawn.stdin = Stdin::Bytes(self.stdin.clone());
+        }
+        spawn.limits.wall = Some(DEADLINE);
+        spawn.limits.keep_head = self.out_max.max(STDERR_MAX);
+        spawn.limits.keep_tail = 0;
+        spawn.limits.output_max = (self.out_max + STDERR_MAX) as u64;
+        spawn
     }
 
     fn error(&self, kind: GitErrorKind, stderr: &[u8]) -> GitError {
@@ -277,14 +283,7 @@ impl Git {
     pub(crate) async fn ask(&self, call: &Call) -> Result<Answer, GitError> {
         let fault = |fault: SeamFault| call.error(GitErrorKind::Failed(None), fault.to_string().as_bytes());
         self.seam.before(call.site).map_err(fault)?;
-        let answer = match tokio::time::timeout(DEADLINE, spawn(call)).await {
-            Err(_) => return Err(call.error(GitErrorKind::Timeout, b"")),
-            Ok(Err(error)) if error.kind() == std::io::ErrorKind::NotFound => {
-                return Err(call.error(GitErrorKind::Missing, b""));
-            }
-            Ok(Err(error)) => return Err(call.error(GitErrorKind::Failed(None), error.to_string().as_bytes())),
-            Ok(Ok(answer)) => answer,
-        };
+        let answer = spawn(call).await?;
         if answer.cut && call.overflow == Overflow::Fail {
             return Err(call.error(GitErrorKind::TooLarge, &answer.stderr));
         }
@@ -293,32 +292,20 @@ impl Git {
     }
 }
 
-/// The only place that starts git. The process dies with the future (deadline, cancelled round).
-async fn spawn(call: &Call) -> std::io::Result<Answer> {
-    let mut command = call.command();
-    command.stdin(if call.stdin.is_empty() { Stdio::null() } else { Stdio::piped() });
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    let mut child = command.spawn()?;
-    let stdin = child.stdin.take();
-    let stdout = child.stdout.take().expect("stdout was asked for as a pipe");
-    let stderr = child.stderr.take().expect("stderr was asked for as a pipe");
-    let feed = async {
-        if let Some(mut pipe) = stdin {
-            // A git that ends early closes the pipe; its exit code tells why, not this error.
-            let _ = pipe.write_all(&call.stdin).await;
-        }
-    };
-    let ((), out, err) = tokio::join!(feed, read_capped(stdout, call.out_max), read_capped(stderr, STDERR_MAX));
-    let ((stdout, cut), (stderr, _)) = (out?, err?);
-    let status = child.wait().await?;
-    Ok(Answer { code: status.code(), stdout, stderr, cut })
-}
-
-/// Reads up to `max` bytes, then closes the pipe, so that the writer stops instead of being buffered.
-async fn read_capped(pipe: impl AsyncRead + Unpin, max: usize) -> std::io::Result<(Vec<u8>, bool)> {
-    let mut bytes = Vec::new();
-    pipe.take(max as u64 + 1).read_to_end(&mut bytes).await?;
-    let cut = bytes.len() > max;
-    bytes.truncate(max);
-    Ok((bytes, cut))
+/// The only place that starts git. The process and its helpers die with the future and at the deadline.
+async fn spawn(call: &Call) -> Result<Answer, GitError> {
+    // The git door has seams of its own, named by verb.
+    let proc = Proc::new(Seam::none());
+    let ended = proc.run(call.to_spawn(), &mut (), &Cancel::new(), |_| ()).await.map_err(|error| {
+        let missing = error.kind == SpawnErrorKind::NotFound;
+        let kind = if missing { GitErrorKind::Missing } else { GitErrorKind::Failed(None) };
+        call.error(kind, error.to_string().as_bytes())
+    })?;
+    if ended.how == How::Wall {
+        return Err(call.error(GitErrorKind::Timeout, &ended.stderr.head));
+    }
+    let cut = ended.how == How::Flood || ended.stdout.total > call.out_max as u64;
+    let mut stdout = ended.stdout.head;
+    stdout.truncate(call.out_max);
+    Ok(Answer { code: ended.code, stdout, stderr: ended.stderr.head, cut })
 }

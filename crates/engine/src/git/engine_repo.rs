@@ -167,7 +167,8 @@ impl EngineRepo {
     /// # Errors
     /// When git fails.
     pub async fn commit(&self, tree: &Oid, parent: &Oid, words: &CommitWords) -> Result<Oid, GitError> {
-        let date = format!("{} +0000", words.at_unix);
+        // Without the `@` git takes small numbers for something else; before 1970 it has no dates.
+        let date = format!("@{} +0000", words.at_unix.max(0));
         let call = self.call("git.commit-tree").args([tree.as_str(), "-p", parent.as_str(), "-F", "-"]);
         let call = call.env("GIT_AUTHOR_NAME", &words.name).env("GIT_AUTHOR_EMAIL", &words.email);
         let call = call.env("GIT_COMMITTER_NAME", &words.name).env("GIT_COMMITTER_EMAIL", &words.email);
