@@ -45,6 +45,10 @@ pub(crate) enum Verb {
     Demo,
     /// Check all loop files, or one loop, and the configuration
     Check(verbs::check::Args),
+    /// Run one round of a loop now
+    Run(verbs::run::Args),
+    /// Print the effective configuration and where each value came from
+    Config,
     /// Print the JSON Schema of loop files
     Schema,
     /// Show all loops and how they stand

@@ -7,6 +7,9 @@ mod error;
 mod exit;
 mod output;
 mod panic;
+mod progress;
+mod signals;
+mod story;
 mod usage;
 mod verbs;
 

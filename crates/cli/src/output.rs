@@ -117,8 +117,7 @@ impl Output {
 
     /// Prints a line beside the answer.
     pub(crate) fn note(&self, text: &str) {
-        // There is nobody left to tell when standard error cannot be written.
-        let _ = write_line(&mut io::stderr().lock(), text);
+        note(text);
     }
 
     /// Text in a look, where standard output shows it.
@@ -176,6 +175,12 @@ impl Output {
             trouble.get_or_insert(error);
         }
     }
+}
+
+/// Prints a line beside the answer, from where no printer is at hand.
+pub(crate) fn note(text: &str) {
+    // There is nobody left to tell when standard error cannot be written.
+    let _ = write_line(&mut io::stderr().lock(), text);
 }
 
 fn write_line(stream: &mut impl Write, text: &str) -> io::Result<()> {

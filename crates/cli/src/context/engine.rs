@@ -8,9 +8,9 @@ use crate::output::safe;
 use loopwright::git::UserRepo;
 use loopwright::proc::Cancel;
 use loopwright::store::Store;
-use loopwright::{Engine, Settings};
+use loopwright::{Engine, Identity, Settings};
 use loopwright_core::outcome::RoundOutcome;
-use loopwright_core::spec::LoopSpec;
+use loopwright_core::spec::{CheckedSpec, LoopSpec, Role};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,9 +18,17 @@ impl Context {
     /// What the engine is told. `repo` is where the command works, if it works on one.
     pub(crate) fn settings(&self, repo: Option<&UserRepo>) -> Result<Settings, CommandError> {
         let (state, _) = self.state_dir()?;
+        let work_tree = repo.map(|repo| repo.work_tree.as_path());
+        let effective = self.config(work_tree)?;
+        let config = effective.config();
         let mut settings = Settings::new(state);
-        settings.store = self.env.store.clone();
-        settings.extra_path = self.extra_path(repo.map(|repo| repo.work_tree.as_path()));
+        settings.store = config.store.clone();
+        settings.approval = effective.approvals_expire().duration();
+        settings.sensitive = config.sensitive.clone();
+        settings.extra_path = self.extra_path(work_tree);
+        if let Some(who) = &config.identity {
+            settings.identity = Identity { name: who.name.clone(), email: who.email.clone() };
+        }
         Ok(settings)
     }
 
@@ -68,6 +76,25 @@ impl Context {
         Ok(bound.unwrap_or_else(|error| bindings::vanished(&started.spec, Vanished::from(&error))))
     }
 
+    /// A loop with the configuration's agents in the roles for which it names none. They become part of the spec, so that
+    /// the record says who played.
+    pub(crate) fn with_configured_agents(
+        &self,
+        spec: CheckedSpec,
+        repo: &UserRepo,
+    ) -> Result<CheckedSpec, CommandError> {
+        let effective = self.config(Some(&repo.work_tree))?;
+        let agents = &effective.config().agents;
+        let absent = |role: &&Role| agents.contains_key(role) && !spec.agents.contains_key(role);
+        let roles: Vec<_> = [Role::Maker, Role::Checker].iter().filter(absent).copied().collect();
+        if roles.is_empty() {
+            return Ok(spec);
+        }
+        let mut spec = spec.into_spec();
+        spec.agents.extend(roles.into_iter().filter_map(|role| Some((role, agents.get(&role)?.clone()))));
+        spec.check().map_err(|problems| CommandError::problems(&problems))
+    }
+
     /// What a loop is bound to.
     pub(crate) fn bindings(
         &self,
@@ -80,7 +107,7 @@ impl Context {
     /// Where agents and gates find further programs: the folders of `PATH` that exist, are absolute and lie outside the
     /// repository, after the system's own. So a toolchain in the user's home works, and a file of the repository is never
     /// taken for a program of the system.
-    fn extra_path(&self, work_tree: Option<&Path>) -> Vec<PathBuf> {
+    pub(super) fn extra_path(&self, work_tree: Option<&Path>) -> Vec<PathBuf> {
         let trusted: Vec<_> = std::env::split_paths(loopwright::proc::trusted_path()).collect();
         let outside = |dir: &PathBuf| work_tree.is_none_or(|tree| !real(dir).starts_with(real(tree)));
         let wanted = |dir: &PathBuf| dir.is_absolute() && dir.is_dir() && !trusted.contains(dir) && outside(dir);

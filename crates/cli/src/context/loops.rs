@@ -102,7 +102,7 @@ fn twin(first: &LoopFile, second: &LoopFile) -> Finding {
 }
 
 /// The name that was probably meant.
-pub(crate) fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     let distance = |other: &str| strsim::damerau_levenshtein(name, other);
     let best = names.map(|other| (distance(other), other)).min()?;
     (best.0 <= 1 + name.chars().count() / 4).then_some(best.1)

@@ -2,20 +2,23 @@
 //! handed down; verbs look nothing up by themselves.
 
 mod bindings;
+mod config;
 mod engine;
 mod environment;
 mod finding;
+pub(crate) mod inputs;
 mod loops;
 mod objections;
 
 pub(crate) use bindings::script_path;
 pub(crate) use environment::Environment;
 pub(crate) use finding::{Finding, error_of};
-pub(crate) use loops::{FOLDER, LoopFile, Loops, nearest, read_bytes};
+pub(crate) use loops::{FOLDER, LoopFile, Loops, read_bytes};
 
 use crate::args::Global;
 use crate::error::CommandError;
 use crate::output::{Colour, Form, Output};
+use crate::progress::Telling;
 use loopwright::git::{Git, UserRepo};
 use loopwright::seam::Seam;
 use std::path::PathBuf;
@@ -60,13 +63,29 @@ impl Context {
         let env = &self.env;
         let named = self.state.clone().map(|dir| (dir, "--state"));
         let named = named.or_else(|| Some((env.state_dir.clone()?, "LOOPWRIGHT_STATE_DIR")));
-        let named = named.or_else(|| Some((env.xdg_state.as_ref()?.join("loopwright"), "XDG_STATE_HOME")));
+        if let Some((dir, origin)) = named {
+            return Ok((env.cwd.join(dir), origin));
+        }
+        let own = self.user_config()?.state_dir.map(|dir| (PathBuf::from(dir), "user configuration"));
+        let named = own.or_else(|| Some((env.xdg_state.as_ref()?.join("loopwright"), "XDG_STATE_HOME")));
         let named = named.or_else(|| Some((env.home.as_ref()?.join(".local/state/loopwright"), "default")));
         let (dir, origin) = named.ok_or_else(|| {
             CommandError::invalid("there is no place for state: HOME is not set")
                 .hint("set LOOPWRIGHT_STATE_DIR, or use --state DIR")
         })?;
-        Ok((env.cwd.join(dir), origin))
+        if dir.is_absolute() {
+            return Ok((dir, origin));
+        }
+        Err(CommandError::invalid(format!("`state_dir: {}` is not an absolute path", dir.display())))
+    }
+
+    /// How much is told while a round runs.
+    pub(crate) fn telling(&self) -> Result<Telling, CommandError> {
+        let word = self.env.log.as_deref();
+        Telling::parse(word).ok_or_else(|| {
+            CommandError::invalid(format!("LOOPWRIGHT_LOG is `{}`", word.unwrap_or_default()))
+                .hint("it is one of: off, info, debug")
+        })
     }
 
     /// Who starts rounds and answers questions, as far as the record is concerned.

@@ -3,6 +3,7 @@
 use super::{Context, Finding, LoopFile, bindings};
 use crate::error::CommandError;
 use loopwright::agents::Scripted;
+use loopwright::gates::{self, GateEnv, ResolveError};
 use loopwright::git::UserRepo;
 use loopwright_core::spec::{AgentUse, LoopSpec, Role};
 use std::path::Path;
@@ -13,7 +14,34 @@ impl Context {
         let spec = file.spec.spec();
         let mut found = scripts(spec, &repo.work_tree, &file.file);
         found.extend(skills(spec, &repo.work_tree, &file.file));
+        found.extend(self.gate_scripts(repo, spec, &file.file).await?);
         Ok(found)
+    }
+
+    /// Gate scripts come from base, so one that base does not have can never run.
+    async fn gate_scripts(
+        &self,
+        repo: &UserRepo,
+        spec: &LoopSpec,
+        file: &str,
+    ) -> Result<Vec<Finding>, CommandError> {
+        if spec.gates.is_empty() {
+            return Ok(Vec::new());
+        }
+        let git = self.git();
+        let base = git.head(repo, spec.base.as_deref()).await?;
+        let paths = git.paths(repo, &base.commit).await?;
+        let env = GateEnv { extra_path: self.extra_path(Some(&repo.work_tree)), ..GateEnv::default() };
+        let errors = gates::resolve(&spec.gates, &paths, &env).err().unwrap_or_default();
+        Ok(errors.iter().map(|error| gate_script(error, file)).collect())
+    }
+}
+
+fn gate_script(error: &ResolveError, file: &str) -> Finding {
+    let finding = Finding::of_file(file, error.to_string());
+    match error {
+        ResolveError::NotInBase { .. } => finding.with_hint("commit the script; gates run what base has"),
+        ResolveError::Outside { .. } | ResolveError::Empty(_) => finding,
     }
 }
 

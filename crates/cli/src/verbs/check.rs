@@ -69,15 +69,16 @@ fn finish(cx: &Context, document: &Document) -> Exit {
 }
 
 fn page(cx: &Context, document: &Document) -> String {
+    if document.loops.is_empty() && document.problems.is_empty() {
+        return format!("no loop files in {FOLDER}/; `loopwright init` writes one");
+    }
+    let wide = document.loops.iter().map(|line| line.name.chars().count()).max().unwrap_or(0);
     let mut lines = Vec::new();
     for line in &document.loops {
         let (look, word) = if line.ok { (Look::Green, "ok ") } else { (Look::Red, "bad") };
         let word = cx.out.look(look, word);
-        lines.push(format!("{word}  {}  {}  {}", safe(&line.name), line.level, safe(&line.file)));
+        lines.push(format!("{word}  {:<wide$}  {}  {}", line.name, line.level, safe(&line.file)));
         lines.extend(line.notes.iter().map(|note| format!("     note: {}", safe(note))));
-    }
-    if lines.is_empty() && document.problems.is_empty() {
-        return format!("no loop files in {FOLDER}/; `loopwright init` writes one");
     }
     lines.push(format!("{} checked", counted(document.loops.len(), "loop")));
     lines.join("\n")

@@ -4,6 +4,7 @@
 pub(crate) mod approve;
 pub(crate) mod check;
 pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod deny;
 pub(crate) mod gc;
 pub(crate) mod inbox;
@@ -11,6 +12,7 @@ pub(crate) mod logs;
 pub(crate) mod report;
 pub(crate) mod retry;
 pub(crate) mod rounds;
+pub(crate) mod run;
 pub(crate) mod schema;
 pub(crate) mod show;
 pub(crate) mod status;
@@ -33,6 +35,8 @@ pub(crate) fn run(verb: Verb, cx: &Context) -> Ended {
     match verb {
         Verb::Demo => owning(demo::run(cx)),
         Verb::Check(args) => reading(check::run(args, cx)),
+        Verb::Config => reading(config::run(cx)),
+        Verb::Run(args) => owning(run::run(args, cx)),
         Verb::Schema => schema::run(cx),
         Verb::Status(args) => reading(status::run(args, cx)),
         Verb::Rounds(args) => reading(rounds::run(args, cx)),

@@ -3,9 +3,8 @@
 use super::Ended;
 use crate::context::Context;
 use crate::exit::Exit;
-use loopwright_core::spec::LoopSpec;
 
 pub(crate) fn run(cx: &Context) -> Ended {
-    cx.out.document(&schemars::schema_for!(LoopSpec));
+    cx.out.document(&loopwright_core::spec::schema());
     Ok(Exit::DONE)
 }

@@ -1,13 +1,14 @@
 //! The user's repository as the engine sees it: found, named, read. Nothing here writes into it except
 //! [`UserRepo::take`], which a person asks for and which adds exactly one new branch.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::{Call, EngineRepo, Git, GitError, GitErrorKind, Oid};
+use super::{Call, EngineRepo, Git, GitError, GitErrorKind, Oid, TREE_MAX};
 
 /// How many hex digits of the path's hash make a repository's folder name unique (48 bits).
 const ID_DIGITS: usize = 12;
@@ -90,6 +91,17 @@ impl Git {
             Some(name) => self.named_base(repo, name).await,
             None => self.checked_out(repo).await,
         }
+    }
+
+    /// The path of every file in a commit of the user's repository.
+    ///
+    /// # Errors
+    /// `UnknownRef` when the commit is not there, `TooLarge` for an unreasonable tree.
+    pub async fn paths(&self, repo: &UserRepo, commit: &Oid) -> Result<BTreeSet<String>, GitError> {
+        let call = Call::new("git.ls-tree").git_dir(&repo.git_dir).out_max(TREE_MAX);
+        let answer = self.run(call.args(["-r", "-z", "--full-tree", "--name-only", commit.as_str()])).await?;
+        let names = answer.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+        Ok(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect())
     }
 
     async fn checked_out(&self, repo: &UserRepo) -> Result<Base, GitError> {

@@ -1,0 +1,20 @@
+//! Files besides the spec that a round depends on, by content hash, for the record: its loop file, scripts and skills.
+
+use super::{LoopFile, read_bytes, script_path};
+use loopwright::git::UserRepo;
+use std::path::PathBuf;
+
+/// The path and hash of each; a file that cannot be read has been objected to before.
+pub(crate) fn hashes(repo: &UserRepo, file: &LoopFile) -> Vec<(String, String)> {
+    let tree = &repo.work_tree;
+    let scripts = file.spec.agents.values().filter_map(|agent| script_path(agent, tree));
+    let skills = file.spec.skills.iter().map(|name| tree.join(".loopwright/skills").join(name));
+    let mut paths: Vec<PathBuf> = std::iter::once(tree.join(&file.file)).chain(scripts).chain(skills).collect();
+    paths.dedup();
+    let hash = |path: PathBuf| {
+        let bytes = read_bytes(&path).ok()?;
+        let shown = path.strip_prefix(tree).unwrap_or(&path).to_string_lossy().into_owned();
+        Some((shown, loopwright_core::hash::of_bytes(&bytes)))
+    };
+    paths.into_iter().filter_map(hash).collect()
+}

@@ -1,0 +1,101 @@
+//! The end of a round in words: how it ended, why, where to read more, what to do next. Facts of the engine first; what
+//! others wrote is escaped.
+
+use crate::output::{Look, Output, safe, safe_lines};
+use loopwright_core::outbox::StagedItem;
+use loopwright_core::outcome::RoundOutcome;
+use loopwright_core::report::RoundReport;
+use loopwright_core::spec::SandboxMode;
+
+/// How a round ended, for people.
+pub(crate) fn end(out: &Output, report: &RoundReport) -> String {
+    let mut lines = vec![headline(out, report)];
+    lines.extend(report.reasons.iter().map(|reason| format!("  {}: {}", reason.stage.word(), safe(&reason.text))));
+    // The report itself has a line of its own below.
+    for item in report.outbox.iter().filter(|item| item.receipt.is_none() || item.receipt != report.report) {
+        let target = item.target.as_ref().map_or(String::new(), |target| format!(" on {}", safe(target)));
+        let receipt = item.receipt.as_ref().map_or(String::new(), |place| format!(": {}", safe(place)));
+        lines.push(format!("  {}{target} {}{receipt}", item.kind, item.state));
+    }
+    if report.boundary.level == "off" {
+        lines.push(format!("  sandbox: {}", word(SandboxMode::Off)));
+    }
+    if let Some(path) = &report.report {
+        lines.push(format!("  report: {}", safe(path)));
+    }
+    lines.extend(next_steps(report).into_iter().map(|step| format!("  next: {step}")));
+    lines.join("\n")
+}
+
+fn word(mode: SandboxMode) -> &'static str {
+    match mode {
+        SandboxMode::On => "on",
+        SandboxMode::Off => "off, by the loop's own choice",
+    }
+}
+
+fn headline(out: &Output, report: &RoundReport) -> String {
+    let outcome = report.outcome.map_or("running", RoundOutcome::word);
+    let look = match report.outcome {
+        Some(RoundOutcome::Escalated) => Look::Yellow,
+        Some(outcome) if outcome.is_success() => Look::Green,
+        _ => Look::Red,
+    };
+    let round = safe(&report.round);
+    format!("{} {} ({round})", safe(&report.loop_name), out.look(look, outcome))
+}
+
+/// What a person would probably do next.
+pub(crate) fn next_steps(report: &RoundReport) -> Vec<String> {
+    let round = safe(&report.round);
+    match report.outcome {
+        Some(RoundOutcome::Escalated) => vec![
+            format!("loopwright show {round}"),
+            format!("loopwright approve {round}, or loopwright deny {round} --why \"…\""),
+        ],
+        Some(
+            RoundOutcome::Rejected
+            | RoundOutcome::Plateaued
+            | RoundOutcome::Failed
+            | RoundOutcome::Refused
+            | RoundOutcome::Empty
+            | RoundOutcome::Cannot
+            | RoundOutcome::OverBudget,
+        ) => vec![format!("loopwright why {round}, loopwright logs {round}")],
+        Some(RoundOutcome::Interrupted | RoundOutcome::Cancelled | RoundOutcome::RateLimited) => {
+            vec![format!("loopwright retry {round}")]
+        }
+        Some(RoundOutcome::Shipped | RoundOutcome::Reported) => vec![format!("loopwright report {round}")],
+        Some(RoundOutcome::NothingToDo) | None => Vec::new(),
+    }
+}
+
+/// What a dry run would have sent: every item whole, so that nothing is left to guess.
+pub(crate) fn would_send(items: &[StagedItem]) -> String {
+    if items.is_empty() {
+        return "nothing would be sent\n".to_owned();
+    }
+    items.iter().map(one_item).collect()
+}
+
+fn one_item(item: &StagedItem) -> String {
+    let mut text = format!("would send {}", item.kind);
+    if let Some(target) = &item.target {
+        text += &format!(" on {}", safe(target));
+    }
+    text.push('\n');
+    if let Some(title) = &item.title {
+        text += &format!("  title: {}\n", safe(title));
+    }
+    if !item.labels.is_empty() {
+        text += &format!("  labels: {}\n", safe(&item.labels.join(", ")));
+    }
+    for comment in &item.comments {
+        text += &format!("  {}:{}: {}\n", safe(&comment.path), comment.line, safe(&comment.body));
+    }
+    for line in safe_lines(&item.body).lines() {
+        text += format!("  | {line}").trim_end();
+        text.push('\n');
+    }
+    text
+}

@@ -1,0 +1,110 @@
+//! `run LOOP`: one round now, in the foreground. The exit code is the outcome's.
+
+use super::Ended;
+use crate::context::{Context, LoopFile, error_of, inputs};
+use crate::error::{CommandError, Kind};
+use crate::exit::Exit;
+use crate::progress::Screen;
+use crate::signals::{self, Running};
+use crate::story;
+use loopwright::Engine;
+use loopwright::git::UserRepo;
+use loopwright::round::{Bindings, RunRequest};
+use loopwright_core::outbox::StagedItem;
+use loopwright_core::outcome::RoundOutcome;
+use loopwright_core::report::RoundReport;
+use loopwright_core::spec::CheckedSpec;
+use serde::Serialize;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The loop's name
+    #[arg(value_name = "LOOP")]
+    name: String,
+    /// Work on this item; the probe is not asked
+    #[arg(long, value_name = "ID")]
+    item: Option<String>,
+    /// Send nothing; print exactly what would be sent
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// The document of `run --json`: the report of the round and, in a dry run, what would be sent.
+#[derive(Debug, Serialize)]
+struct Document<'r> {
+    #[serde(flatten)]
+    report: &'r RoundReport,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    would_send: Option<&'r [StagedItem]>,
+}
+
+pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+    let repo = cx.repo().await?;
+    let (spec, inputs) = chosen(cx, &repo, &args.name).await?;
+    let bind = cx.bindings(&spec, &repo.work_tree)?;
+    let request = RunRequest {
+        item: args.item,
+        dry_run: args.dry_run,
+        inputs,
+        ..RunRequest::manual(spec, &repo.work_tree, cx.actor())
+    };
+    perform(cx, &repo, &bind, request).await
+}
+
+/// Runs one round with everything around it: signals, recovery, progress, the story, the exit code.
+pub(crate) async fn perform(cx: &Context, repo: &UserRepo, bind: &Bindings, request: RunRequest) -> Ended {
+    let telling = cx.telling()?;
+    let dry_run = request.dry_run;
+    let running = Running::default();
+    let cancel = signals::cancel(&running);
+    let engine = cx.owner(Some(repo), &cancel).await?;
+    if cancel.is_cancelled() {
+        return Err(CommandError::new(Kind::Interrupted, "interrupted before the round began"));
+    }
+    let ran = engine.run(request, bind, &Screen::new(&cx.out, telling, &running), &cancel).await;
+    let told = match ran {
+        Ok(report) => tell(cx, &engine, &report, dry_run).await,
+        Err(error) => Err(error.into()),
+    };
+    engine.close().await?;
+    told
+}
+
+/// The loop as it will run: checked, with the configuration's agents where it names none, and nothing against it.
+async fn chosen(
+    cx: &Context,
+    repo: &UserRepo,
+    name: &str,
+) -> Result<(CheckedSpec, Vec<(String, String)>), CommandError> {
+    let loops = cx.loops(repo)?;
+    let file = loops.find(name)?;
+    let spec = cx.with_configured_agents(file.spec.clone(), repo)?;
+    let file = LoopFile { file: file.file.clone(), spec };
+    let found = cx.objections(repo, &file).await?;
+    if !found.is_empty() {
+        return Err(error_of(&found));
+    }
+    if !loops.findings.is_empty() {
+        cx.out.note("note: other loop files have problems: loopwright check");
+    }
+    let inputs = inputs::hashes(repo, &file);
+    Ok((file.spec, inputs))
+}
+
+async fn tell(cx: &Context, engine: &Engine, report: &RoundReport, dry_run: bool) -> Ended {
+    // Only a candidate that was verified would leave.
+    let verified = report.outcome == Some(RoundOutcome::Reported);
+    let items = if dry_run && verified { would_send(engine, report).await? } else { Vec::new() };
+    let document = Document { report, would_send: dry_run.then_some(&items) };
+    cx.out.answer(&document, || {
+        let sent = if dry_run { story::would_send(&items) } else { String::new() };
+        format!("{sent}{}", story::end(&cx.out, report))
+    });
+    Ok(Exit::of(report.outcome))
+}
+
+/// The sealed items, which are what would leave.
+async fn would_send(engine: &Engine, report: &RoundReport) -> Result<Vec<StagedItem>, CommandError> {
+    let recorded = engine.recorded(&report.round).await?;
+    Ok(recorded.round.facts().attempt().map(|attempt| attempt.items.clone()).unwrap_or_default())
+}
