@@ -87,6 +87,9 @@ impl Progress for Screen<'_> {
             }),
             Notice::Gate(gate) => self.tell(Telling::Info, || self.gate(gate)),
             Notice::Moved(round) => self.moved(round),
+            Notice::SinkFailed { round, error } => {
+                self.tell(Telling::Info, || self.stage("warning", &format!("round {round} was not told on: {error}")));
+            }
         }
     }
 }
