@@ -19,12 +19,7 @@ impl Context {
     }
 
     /// Gate scripts come from base, so one that base does not have can never run.
-    async fn gate_scripts(
-        &self,
-        repo: &UserRepo,
-        spec: &LoopSpec,
-        file: &str,
-    ) -> Result<Vec<Finding>, CommandError> {
+    async fn gate_scripts(&self, repo: &UserRepo, spec: &LoopSpec, file: &str) -> Result<Vec<Finding>, CommandError> {
         if spec.gates.is_empty() {
             return Ok(Vec::new());
         }
