@@ -86,7 +86,8 @@ pub(super) fn approved(mut round: Round, said: PersonSaid) -> Result<Step, Misfi
     }
     round.facts.because(Stage::Approve, "approved", format!("approved by {}", said.actor));
     round.facts.approved_by = Some(said.actor);
-    if outward(&round.facts).next().is_none() {
+    // At L1 a person may accept the report; nothing else leaves, whatever was staged.
+    if round.facts.started.spec.level == LoopLevel::L1Report || outward(&round.facts).next().is_none() {
         return Ok(round.finish(RoundOutcome::Reported));
     }
     Ok(send(round, &verified))

@@ -39,6 +39,9 @@ pub(super) fn started(mut round: Round, started: AgentStarted) -> Result<Step, M
     let Phase::Checking(passed, AgentRun::Due) = round.phase.clone() else {
         return Err(round.misfit("checker-started", "no checker is due"));
     };
+    if started.attempt != round.facts.attempt_number() {
+        return Err(round.misfit("checker-started", "a checker of another attempt is due"));
+    }
     round.facts.attempt_mut().checker_tries += 1;
     round.facts.cookie = Some(started.cookie);
     round.facts.reserved = Some(started.reserved);

@@ -11,6 +11,9 @@ pub(super) fn started(mut round: Round, started: AgentStarted) -> Result<Step, M
     if round.phase != Phase::Making(AgentRun::Due) {
         return Err(round.misfit("maker-started", "no maker is due"));
     }
+    if started.attempt != round.facts.attempt_number().saturating_add(1) {
+        return Err(round.misfit("maker-started", "another attempt is due"));
+    }
     round.facts.attempts.push(Attempt::default());
     round.facts.cookie = Some(started.cookie);
     round.facts.reserved = Some(started.reserved);

@@ -15,15 +15,16 @@ pub(crate) enum Cadence {
 }
 
 impl Cadence {
-    /// Reads `every 15m`, `daily 08:00`, `weekly mon 09:30` or a five-field cron line.
+    /// Reads `every 15m`, `daily 08:00`, `weekly mon 09:30` or a five-field cron line. What the seed's looser grammar also
+    /// takes (`every 15 m`, `daily 9:05`, `weekly Monday 9:30`) is read as the strict form it means.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let (word, rest) = text.split_once(char::is_whitespace)?;
         let rest = rest.trim();
         match word {
-            "every" => Span::parse(rest).map(Self::Every),
-            "daily" => is_time(rest).then(|| Self::Daily(rest.to_owned())),
-            "weekly" => is_weekly(rest).then(|| Self::Weekly(rest.to_owned())),
+            "every" => Span::parse(&joined(rest)).map(Self::Every),
+            "daily" => Some(padded(rest)).filter(|time| is_time(time)).map(Self::Daily),
+            "weekly" => Some(short_day(rest)).filter(|time| is_weekly(time)).map(Self::Weekly),
             _ => cron_problem(text).is_none().then(|| Self::Cron(text.to_owned())),
         }
     }
@@ -37,6 +38,28 @@ impl Cadence {
             Self::Cron(line) => on.cron.push(line),
         }
     }
+}
+
+/// A number and its unit without the space between them.
+fn joined(text: &str) -> String {
+    match text.split_once(char::is_whitespace) {
+        Some((number, unit)) if is_digits(number) => format!("{number}{}", unit.trim_start()),
+        _ => text.to_owned(),
+    }
+}
+
+/// A time of day with two digits for its hour.
+fn padded(time: &str) -> String {
+    if time.find(':') == Some(1) { format!("0{time}") } else { time.to_owned() }
+}
+
+/// A weekday by its first three letters, and a padded time.
+fn short_day(text: &str) -> String {
+    let Some((day, time)) = text.split_once(char::is_whitespace) else { return text.to_owned() };
+    let day = day.to_ascii_lowercase();
+    let short =
+        WEEKDAYS.iter().zip(WEEKDAYS_LONG).find(|(_, long)| *long == day).map_or(day.as_str(), |(short, _)| short);
+    format!("{short} {}", padded(time.trim_start()))
 }
 
 /// What to write instead of text that is no cadence.
@@ -67,6 +90,7 @@ fn is_digits(text: &str) -> bool {
 }
 
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+const WEEKDAYS_LONG: [&str; 7] = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
 const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 
 /// A weekday and a time: `mon 09:30`.

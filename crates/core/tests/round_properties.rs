@@ -1,0 +1,210 @@
+//! The round as a state machine, by properties: whatever happens to it, in whatever order, the promises hold. Walks are
+//! mostly of events that fit where the round stands, with strangers thrown in; what is remembered about a walk is kept
+//! here, apart from the code under test.
+
+mod round_walk;
+mod rounds_notation;
+
+use loopwright_core::level::LoopLevel;
+use loopwright_core::outcome::RoundOutcome;
+use loopwright_core::round::{Action, AgentRun, Event, Phase, Round, Step, step};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use round_walk::{Choice, Seen, choices, event, outward, start, strangers};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// A walk: what was accepted, and the round after it.
+struct Walk {
+    events: Vec<Event>,
+    now: Step,
+}
+
+/// Walks along the choices and holds every accepted step against the promises.
+fn walk(choices: &[Choice]) -> Result<Walk, TestCaseError> {
+    let (first, rest) = choices.split_first().expect("a walk has a first choice");
+    let started = start(first);
+    let mut walk = Walk { events: vec![Event::Started(Box::new(started.clone()))], now: Round::begin(started) };
+    let mut seen = Seen::default();
+    for choice in rest {
+        let event = event(&walk.now.round, choice);
+        let Ok(next) = step(&walk.now.round, event.clone()) else { continue };
+        seen.note(&event);
+        promises(&walk.now.round, &event, &next, &seen)?;
+        walk.events.push(event);
+        walk.now = next;
+    }
+    Ok(walk)
+}
+
+/// What must be true after every accepted event.
+fn promises(before: &Round, event: &Event, after: &Step, seen: &Seen) -> Result<(), TestCaseError> {
+    prop_assert!(!matches!(before.phase(), Phase::Ended(_)), "an ended round took `{}`", event.kind());
+    sent_only_what_was_verified_and_let_out(after, seen)?;
+    shipped_only_what_arrived(&after.round, seen)?;
+    let (old, new) = (&before.facts().spend, &after.round.facts().spend);
+    prop_assert!(new.tokens.total() >= old.tokens.total() && new.usd >= old.usd && new.wall_ms >= old.wall_ms);
+    prop_assert!(seen.makers.len() == seen.makers.iter().collect::<BTreeSet<_>>().len(), "{:?}", seen.makers);
+    something_follows(after)?;
+    recovery_is_safe(&after.round)
+}
+
+/// Nothing goes out but the last sealed candidate, green, judged after its seal, and let out by a person or, at L3, by the
+/// gate of a loop whose checker had no doubt.
+fn sent_only_what_was_verified_and_let_out(after: &Step, seen: &Seen) -> Result<(), TestCaseError> {
+    let sends = after.actions.iter().any(|action| matches!(action, Action::Send(_)));
+    let Phase::Sending(approved) = after.round.phase() else {
+        prop_assert!(!sends, "a send without the phase for it");
+        return Ok(());
+    };
+    let started = &after.round.facts().started;
+    prop_assert!(started.spec.level != LoopLevel::L1Report, "L1 sends");
+    prop_assert!(!started.dry_run, "a dry run sends");
+    prop_assert_eq!(seen.sealed.as_deref(), Some(approved.candidate()));
+    prop_assert!(seen.green, "sent without green gates");
+    prop_assert!(seen.passed || seen.escalated, "sent without a verdict on this candidate");
+    let by_person = seen.approved.as_deref() == Some(approved.candidate());
+    let by_gate = seen.auto && started.spec.level == LoopLevel::L3Unattended && seen.passed && !seen.sensitive;
+    prop_assert!(by_person || by_gate, "nobody let it out: {:?}", seen);
+    Ok(())
+}
+
+fn shipped_only_what_arrived(round: &Round, seen: &Seen) -> Result<(), TestCaseError> {
+    let (Phase::Recording(outcome) | Phase::Ended(outcome)) = round.phase() else { return Ok(()) };
+    if *outcome != RoundOutcome::Shipped {
+        return Ok(());
+    }
+    let expected: BTreeSet<u32> = outward(round).collect();
+    prop_assert!(!expected.is_empty(), "shipped nothing");
+    prop_assert_eq!(&seen.sent, &expected);
+    Ok(())
+}
+
+/// No round is ever stuck: it has something to do, or an agent runs, or deliveries are open, or it is at rest.
+fn something_follows(after: &Step) -> Result<(), TestCaseError> {
+    let busy = match after.round.phase() {
+        Phase::Making(AgentRun::Started) | Phase::Checking(_, AgentRun::Started) => true,
+        Phase::Sending(_) => outward(&after.round).count() > after.round.facts().deliveries.len(),
+        _ => after.round.is_at_rest(),
+    };
+    prop_assert!(busy || !after.actions.is_empty(), "stuck in {:?}", after.round.phase());
+    Ok(())
+}
+
+/// A crash at any point leads on. No maker of a started attempt is started again, and nothing that has arrived is sent again.
+fn recovery_is_safe(round: &Round) -> Result<(), TestCaseError> {
+    if matches!(round.phase(), Phase::Ended(_)) {
+        return Ok(());
+    }
+    let recovered = step(round, Event::Recovered).map_err(|misfit| TestCaseError::fail(misfit.to_string()))?;
+    prop_assert!(!recovered.actions.is_empty(), "a recovered round has nothing to do");
+    let makes = recovered.actions.iter().any(|action| matches!(action, Action::Make(_)));
+    prop_assert!(!makes, "recovery starts a maker in a workspace nobody looked at");
+    if !round.facts().attempts.is_empty() && matches!(round.phase(), Phase::Making(_)) {
+        prop_assert_eq!(recovered.round.outcome(), Some(RoundOutcome::Interrupted));
+    }
+    for action in &recovered.actions {
+        if let Action::Send(positions) = action {
+            let arrived = |position: &u32| round.facts().deliveries.iter().any(|(done, _)| done == position);
+            prop_assert!(!positions.iter().any(arrived), "sent twice");
+        }
+    }
+    Ok(())
+}
+
+fn through_json(event: &Event) -> Result<(), TestCaseError> {
+    let json = serde_json::to_string(event).map_err(|error| TestCaseError::fail(error.to_string()))?;
+    let back: Event = serde_json::from_str(&json).map_err(|error| TestCaseError::fail(format!("{json}\n{error}")))?;
+    prop_assert_eq!(&back, event);
+    prop_assert_eq!(serde_json::to_string(&back).ok(), Some(json));
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_sequence_of_events_keeps_the_promises(choices in choices()) {
+        walk(&choices)?;
+    }
+
+    #[test]
+    fn replaying_a_walk_gives_the_same_round_and_the_same_actions(choices in choices()) {
+        let walk = walk(&choices)?;
+        prop_assert_eq!(Round::replay(walk.events), Ok(walk.now));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_ended_round_accepts_nothing(choices in choices(), more in choices()) {
+        let walk = walk(&choices)?;
+        if matches!(walk.now.round.phase(), Phase::Ended(_)) {
+            for choice in more.iter().take(4) {
+                for event in strangers(&walk.now.round, choice) {
+                    prop_assert!(step(&walk.now.round, event).is_err());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_event_goes_through_json_without_loss(choices in choices()) {
+        let walk = walk(&choices)?;
+        for event in walk.events.iter().cloned().chain(strangers(&walk.now.round, &choices[0])) {
+            through_json(&event)?;
+        }
+    }
+}
+
+/// The properties above say nothing about ends that no walk comes to; so all of them are come to.
+#[test]
+fn walks_come_to_every_end_and_through_every_stage() {
+    let mut runner = TestRunner::deterministic();
+    let mut ends = BTreeSet::new();
+    let mut kinds = BTreeSet::new();
+    for _ in 0..4000 {
+        let choices = choices().new_tree(&mut runner).expect("choices").current();
+        let walk = walk(&choices).expect("the promises hold");
+        ends.extend(walk.now.round.outcome().map(RoundOutcome::word));
+        kinds.extend(walk.events.iter().map(Event::kind));
+    }
+    let missing: Vec<_> =
+        RoundOutcome::ALL.into_iter().map(RoundOutcome::word).filter(|end| !ends.contains(end)).collect();
+    assert_eq!(missing, ["rate-limited"], "only real providers say `later`");
+    assert_eq!(kinds.len(), 21, "{kinds:?}");
+}
+
+#[test]
+fn every_event_of_the_written_histories_goes_through_json() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/rounds");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).expect("the folder is there") {
+        let text = std::fs::read_to_string(entry.expect("an entry reads").path()).expect("a history reads");
+        let input = text.split("-----\n").next().unwrap_or_default();
+        for event in rounds_notation::events(input) {
+            through_json(&event).expect("no loss");
+            count += 1;
+        }
+    }
+    assert!(count > 200, "only {count} events");
+}
+
+/// An agent start for an attempt that is not the next one is no start of this round.
+#[test]
+fn starts_of_other_attempts_do_not_fit() {
+    let told =
+        "loop level=L2\nrecalled\nisolated\nmaker-started\nmade\nsealed tree=t1 changed=a items=pull-request\ngated";
+    let events = rounds_notation::events(told);
+    let at = |count: usize| Round::replay(events[..count].to_vec()).expect("it fits").round;
+    for attempt in [0, 2, u32::MAX] {
+        let started = round_walk::agent(attempt);
+        assert!(step(&at(3), Event::MakerStarted(started.clone())).is_err(), "maker {attempt}");
+        assert!(step(&at(7), Event::CheckerStarted(started)).is_err(), "checker {attempt}");
+    }
+    assert!(step(&at(3), Event::MakerStarted(round_walk::agent(1))).is_ok());
+    assert!(step(&at(7), Event::CheckerStarted(round_walk::agent(1))).is_ok());
+}

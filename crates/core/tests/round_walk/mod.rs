@@ -1,0 +1,345 @@
+//! Walks of events for properties: choices become events that mostly fit where the round stands, and a memory of what was
+//! accepted that owes nothing to the code under test. Test material only.
+
+use loopwright_core::budget::{BudgetLimit, Known, Reservation, Spend, Tokens};
+use loopwright_core::gate::{GateResult, GateStatus};
+use loopwright_core::human_gate::GateDecision;
+use loopwright_core::level::LoopLevel;
+use loopwright_core::outbox::StagedItem;
+use loopwright_core::round::{
+    AgentEnd, AgentStarted, Baselined, Boundary, Broke, Ceiling, ChangeFact, Checked, Delivered, DeliveryResult, Event,
+    Gated, Isolated, Item, Made, PersonSaid, Phase, Probed, Recalled, Recorded, Round, SealFindings, Sealed, Stage,
+    Staged, Started, Stopped, StoppedBy,
+};
+use loopwright_core::spec::{ActionKind, CheckMode, Gate, ItemsForm, LoopSpec, OutputSpec, ProbeSpec, RunGate};
+use loopwright_core::units::Usd;
+use loopwright_core::verdict::{Judgement, Scored, VerdictWord};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+/// One step's random material.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Choice {
+    /// What kind of step: mostly one that fits.
+    kind: u8,
+    /// The variant inside it.
+    pub(crate) a: u8,
+    /// A second variant.
+    b: u8,
+}
+
+pub(crate) fn choices() -> impl Strategy<Value = Vec<Choice>> {
+    let choice = any::<(u8, u8, u8)>().prop_map(|(kind, a, b)| Choice { kind, a, b });
+    prop::collection::vec(choice, 4..60)
+}
+
+/// What was accepted since the last seal, and over the whole walk.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) sealed: Option<String>,
+    pub(crate) sensitive: bool,
+    pub(crate) green: bool,
+    pub(crate) passed: bool,
+    pub(crate) escalated: bool,
+    pub(crate) auto: bool,
+    pub(crate) approved: Option<String>,
+    pub(crate) sent: BTreeSet<u32>,
+    pub(crate) makers: Vec<u32>,
+}
+
+impl Seen {
+    pub(crate) fn note(&mut self, event: &Event) {
+        match event {
+            Event::MakerStarted(started) => self.makers.push(started.attempt),
+            Event::Sealed(sealed) => {
+                *self = Self { makers: std::mem::take(&mut self.makers), ..Self::default() };
+                self.sealed = Some(sealed.candidate.clone());
+                self.sensitive = !sealed.findings.sensitive.is_empty();
+            }
+            Event::Gated(gated) => {
+                self.green = gated.results.iter().all(|gate| gate.status == GateStatus::Passed);
+                self.sensitive |= !gated.inputs_edited.is_empty();
+            }
+            Event::Checked(checked) => {
+                let usable = checked.end == AgentEnd::Exited { code: 0 };
+                self.passed = usable && matches!(checked.judgement, Judgement::Pass { .. });
+                self.escalated = usable && matches!(checked.judgement, Judgement::Escalate { .. });
+            }
+            Event::Decided { decision } => self.auto = decision.is_auto(),
+            Event::Approved(said) => self.approved = Some(said.candidate.clone()),
+            Event::Delivered(Delivered { position, result: DeliveryResult::Sent { .. } }) => {
+                self.sent.insert(*position);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Positions of the items that leave.
+pub(crate) fn outward(round: &Round) -> impl Iterator<Item = u32> {
+    let items = round.facts().attempt().map(|attempt| attempt.items.as_slice()).unwrap_or_default();
+    items.iter().filter(|item| item.kind != ActionKind::Report).map(|item| item.position)
+}
+
+pub(crate) fn start(choice: &Choice) -> Started {
+    let level = [LoopLevel::L1Report, LoopLevel::L2Assisted, LoopLevel::L3Unattended][usize::from(choice.kind % 3)];
+    let mut spec = LoopSpec::new("demo", "mend the sum", level);
+    spec.attempts = 1 + u32::from(choice.a % 3);
+    spec.gates = ["tests", "lint"].into_iter().take(usize::from(choice.b % 3)).map(|name| gate(name, choice)).collect();
+    spec.output = vec![OutputSpec::new(ActionKind::PullRequest)];
+    if choice.a.is_multiple_of(7) {
+        spec.check = CheckMode::None;
+    }
+    if choice.b.is_multiple_of(5) {
+        spec.on.probe = Some(ProbeSpec::Run { run: vec!["./probe".into()], items: ItemsForm::Lines, batch: 1 });
+    }
+    Started {
+        round: "r1".into(),
+        repo: "repo".into(),
+        repo_path: "/repo".into(),
+        trigger: "manual".into(),
+        occurrence: "manual:r1".into(),
+        spec_hash: "hash".into(),
+        spec,
+        actor: "tester".into(),
+        item: None,
+        dry_run: choice.kind > 240,
+        boundary: Boundary::default(),
+        inputs: vec![("fix.script".into(), "hash".into())],
+    }
+}
+
+fn gate(name: &str, choice: &Choice) -> Gate {
+    let mut gate = RunGate::new(name, vec!["./check".into()]);
+    gate.red_before = choice.a.is_multiple_of(4);
+    Gate::Run(gate)
+}
+
+/// The next event: nine of twelve fit, two are trouble, one is a stranger.
+pub(crate) fn event(round: &Round, choice: &Choice) -> Event {
+    match choice.kind % 24 {
+        0 => trouble(choice),
+        1 | 2 => {
+            let all = strangers(round, choice);
+            all[usize::from(choice.b) % all.len()].clone()
+        }
+        _ => fitting(round, choice),
+    }
+}
+
+fn trouble(choice: &Choice) -> Event {
+    match choice.a % 5 {
+        0 => Event::Broke(Broke { stage: Stage::Gate, code: "git".into(), text: "git broke".into() }),
+        1 => Event::Stopped(Stopped { by: StoppedBy::Signal, text: "stopped".into() }),
+        2 => Event::Stopped(Stopped { by: StoppedBy::Person, text: "stopped".into() }),
+        3 => Event::Ceiling(Ceiling { limit: BudgetLimit::Day, text: "no room".into() }),
+        _ => Event::Recovered,
+    }
+}
+
+/// One of each kind of event, fitting or not.
+pub(crate) fn strangers(round: &Round, choice: &Choice) -> Vec<Event> {
+    let attempt = round.facts().attempt_number().saturating_add(u32::from(choice.a % 2));
+    vec![
+        Event::Started(Box::new(start(choice))),
+        Event::Recalled(Recalled { day_micros: 5, settled_items: vec!["a".into()], history: vec!["b".into()] }),
+        probed(choice),
+        Event::Isolated(Isolated { base: "b0".into(), branch: None }),
+        Event::Baselined(Baselined { results: results(round, choice) }),
+        Event::MakerStarted(agent(attempt)),
+        made(attempt, choice),
+        sealed(attempt, choice),
+        Event::Gated(Gated { attempt, results: results(round, choice), inputs_edited: Vec::new() }),
+        Event::CheckerStarted(AgentStarted { nonce: Some("n".into()), ..agent(attempt) }),
+        checked(attempt, choice),
+        Event::Decided { decision: GateDecision::AutoProceed },
+        Event::Decided { decision: GateDecision::escalate("no") },
+        Event::Approved(said(round, choice)),
+        Event::Denied(said(round, choice)),
+        Event::Expired,
+        delivered(u32::from(choice.b % 4), choice),
+        Event::Recorded(Recorded { report: None }),
+        trouble(&Choice { a: 0, ..*choice }),
+        trouble(&Choice { a: 1, ..*choice }),
+        trouble(&Choice { a: 2, ..*choice }),
+        trouble(&Choice { a: 3, ..*choice }),
+        Event::Recovered,
+    ]
+}
+
+/// An event that the engine would bring where the round stands.
+fn fitting(round: &Round, choice: &Choice) -> Event {
+    let attempt = round.facts().attempt_number();
+    match round.phase() {
+        Phase::Recalling => {
+            let day_micros = if choice.a.is_multiple_of(30) { u64::MAX } else { 0 };
+            Event::Recalled(Recalled { day_micros, ..Recalled::default() })
+        }
+        Phase::Probing => probed(choice),
+        Phase::Isolating => Event::Isolated(Isolated { base: "b0".into(), branch: Some("main".into()) }),
+        Phase::Baselining => Event::Baselined(Baselined { results: results(round, choice) }),
+        Phase::Making(loopwright_core::round::AgentRun::Due) => Event::MakerStarted(agent(attempt + 1)),
+        Phase::Making(loopwright_core::round::AgentRun::Started) => made(attempt, choice),
+        Phase::Sealing => sealed(attempt, choice),
+        Phase::Gating => {
+            let edited = choice.b.is_multiple_of(9).then(|| "tests/a".to_owned());
+            let inputs_edited = edited.into_iter().collect();
+            Event::Gated(Gated { attempt, results: results(round, choice), inputs_edited })
+        }
+        Phase::Checking(_, loopwright_core::round::AgentRun::Due) => {
+            Event::CheckerStarted(AgentStarted { nonce: Some("n".into()), ..agent(attempt) })
+        }
+        Phase::Checking(_, loopwright_core::round::AgentRun::Started) => checked(attempt, choice),
+        Phase::Approving(_) if choice.a.is_multiple_of(3) => Event::Decided { decision: GateDecision::escalate("no") },
+        Phase::Approving(_) => Event::Decided { decision: GateDecision::AutoProceed },
+        Phase::Waiting(_) => match choice.a % 6 {
+            0 => Event::Recorded(Recorded { report: Some("/r".into()) }),
+            1 => Event::Denied(said(round, choice)),
+            2 => Event::Expired,
+            _ => Event::Approved(said(round, choice)),
+        },
+        Phase::Sending(_) => {
+            let open: Vec<_> = outward(round)
+                .filter(|position| !round.facts().deliveries.iter().any(|(done, _)| done == position))
+                .collect();
+            delivered(open.first().copied().unwrap_or(1), choice)
+        }
+        Phase::Recording(_) | Phase::Ended(_) => Event::Recorded(Recorded { report: Some("/r".into()) }),
+    }
+}
+
+fn probed(choice: &Choice) -> Event {
+    let item = Item { key: "7".into(), title: Some("t".into()), data: None };
+    Event::Probed(match choice.a % 8 {
+        0 => Probed::Nothing,
+        1 => Probed::Failed { text: "exit 7".into() },
+        2 => Probed::Work { items: Vec::new() },
+        _ => Probed::Work { items: vec![item] },
+    })
+}
+
+pub(crate) fn agent(attempt: u32) -> AgentStarted {
+    let reserved = Reservation { tokens: 100, usd: Usd(1_000_000) };
+    AgentStarted { attempt, agent: "scripted".into(), cookie: "c".into(), reserved, nonce: None }
+}
+
+fn spend(choice: &Choice) -> Spend {
+    let input = if choice.b.is_multiple_of(40) { 1 << 40 } else { u64::from(choice.b) };
+    let tokens = Tokens { input, cache_read: 3, ..Tokens::default() };
+    let known = if choice.a.is_multiple_of(2) { Known::Yes } else { Known::No };
+    Spend { tokens, usd: Usd(u64::from(choice.a)), wall_ms: 1, known }
+}
+
+fn end(choice: &Choice) -> AgentEnd {
+    match choice.b % 16 {
+        0 => AgentEnd::Exited { code: 3 },
+        1 => AgentEnd::Signaled { signal: 9 },
+        2 => AgentEnd::Limit { limit: BudgetLimit::Idle, text: "no output".into() },
+        3 => AgentEnd::Unusable { text: "script exhausted".into() },
+        _ => AgentEnd::Exited { code: 0 },
+    }
+}
+
+fn made(attempt: u32, choice: &Choice) -> Event {
+    let staged = match choice.a % 20 {
+        0 => Staged::Refused { problems: vec!["evil.sh: unknown name".into()] },
+        _ => Staged::Items { items: Vec::new() },
+    };
+    Event::Made(Box::new(Made {
+        attempt,
+        end: end(choice),
+        spend: spend(choice),
+        text: "done".into(),
+        cannot: (choice.a % 20 == 1).then(|| "I cannot".to_owned()),
+        staged,
+        transcript: Some("hash".into()),
+        survivors: u32::from(choice.a % 20 == 2),
+    }))
+}
+
+fn sealed(attempt: u32, choice: &Choice) -> Event {
+    let found = |on: bool, what: &str| if on { vec![what.to_owned()] } else { Vec::new() };
+    let rare = choice.a % 40;
+    let change = ChangeFact { path: "sum.py".into(), status: "modified".into(), added: 1, removed: 1 };
+    let kinds: &[ActionKind] = match choice.b % 5 {
+        0 => &[],
+        1 => &[ActionKind::Report],
+        2 => &[ActionKind::PullRequest, ActionKind::Report, ActionKind::IssueComment],
+        _ => &[ActionKind::PullRequest],
+    };
+    let item = |(at, kind): (u32, &ActionKind)| StagedItem::new(at, format!("{kind}.md"), *kind, "body");
+    let tree = format!("t{}", choice.a % 4);
+    Event::Sealed(Box::new(Sealed {
+        attempt,
+        commit: format!("commit-{tree}"),
+        candidate: format!("candidate-{tree}-{}", kinds.len()),
+        tree,
+        changes: if choice.b % 4 < 2 { Vec::new() } else { vec![change] },
+        items: (1..).zip(kinds).map(item).collect(),
+        findings: SealFindings {
+            refused_paths: found(rare == 1, "link"),
+            secrets: found(rare == 2, "a:1"),
+            protected: found(rare == 3, "tests/a"),
+            missing_tests: found(rare == 4, "a::b"),
+            outside: found(rare == 5, "docs/a"),
+            sensitive: found(choice.a.is_multiple_of(6), ".github/ci.yml"),
+            notes: found(rare == 7, "note"),
+        },
+    }))
+}
+
+/// A result for each declared gate, now and then one missing, broken or twice.
+fn results(round: &Round, choice: &Choice) -> Vec<GateResult> {
+    let status = match choice.a % 8 {
+        0 | 1 => GateStatus::Rejected,
+        2 if choice.b.is_multiple_of(3) => GateStatus::Failed,
+        3 if choice.b.is_multiple_of(3) => GateStatus::Skipped,
+        _ => GateStatus::Passed,
+    };
+    let names: Vec<_> = round.facts().started.spec.gates.iter().map(|gate| gate.name().to_owned()).collect();
+    let mut results: Vec<_> = names.iter().map(|name| GateResult::new(name.as_str(), status)).collect();
+    for result in &mut results {
+        result.excerpt = format!("line {}", choice.b % 3);
+        result.score = Some(f64::from(choice.b) / 8.0);
+    }
+    match choice.b % 24 {
+        0 => drop(results.pop()),
+        1 => results.extend(results.first().cloned()),
+        _ => {}
+    }
+    results
+}
+
+fn checked(attempt: u32, choice: &Choice) -> Event {
+    let mean = Some(f64::from(choice.b % 40) / 8.0);
+    let scored = |verdict| Scored { verdict, said: verdict, mean, summary: "seen".into(), scores: Vec::new() };
+    let judgement = match choice.a % 12 {
+        0 | 1 => {
+            Judgement::Fail { reasons: vec![format!("scope {}", choice.b % 3)], scored: scored(VerdictWord::Fail) }
+        }
+        2 | 3 => Judgement::Escalate { reasons: vec!["unsure".into()], scored: scored(VerdictWord::Escalate) },
+        4 => Judgement::Malformed { why: "not JSON".into() },
+        5 => Judgement::Missing,
+        6 if choice.b.is_multiple_of(2) => Judgement::Forged { why: "the nonce is not this round's".into() },
+        _ => Judgement::Pass { scored: scored(VerdictWord::Pass) },
+    };
+    Event::Checked(Box::new(Checked { attempt, end: end(choice), judgement, spend: spend(choice), transcript: None }))
+}
+
+/// A person's answer, mostly about the candidate that waits.
+fn said(round: &Round, choice: &Choice) -> PersonSaid {
+    let current = round.facts().attempt().and_then(|attempt| attempt.candidate.clone());
+    let candidate = if choice.b.is_multiple_of(5) { Some("candidate-other".to_owned()) } else { current };
+    PersonSaid { actor: "ada".into(), candidate: candidate.unwrap_or_default(), why: Some("because".into()) }
+}
+
+fn delivered(position: u32, choice: &Choice) -> Event {
+    let text = || "why".to_owned();
+    let result = match choice.a % 10 {
+        0 => DeliveryResult::InDoubt { text: text() },
+        1 => DeliveryResult::Refused { text: text() },
+        2 => DeliveryResult::Quarantined { text: text() },
+        _ => DeliveryResult::Sent { place: "pulls/1.md".into() },
+    };
+    Event::Delivered(Delivered { position, result })
+}
