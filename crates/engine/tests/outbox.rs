@@ -1,5 +1,7 @@
 //! The way out, end to end: a real bare repository and real files, with the world failing at every step.
 
+#![expect(clippy::unwrap_used, reason = "the fixture is a test too")]
+
 mod git_fixture;
 
 use git_fixture::{Fixture, git, seal, write};
@@ -178,6 +180,8 @@ async fn second_delivery_of_a_key_returns_the_first_receipt_and_writes_nothing()
     let first = forge.deliver(&pull).await.expect("it is delivered");
     let edited = std::fs::read_to_string(&first.place).expect("a page").replace("state: open", "state: closed");
     std::fs::write(&first.place, &edited).expect("a person may edit");
+    // Somebody works on the branch; the item was delivered all the same.
+    git(&world.root().join("repo.git"), &["update-ref", "refs/heads/loop/fixer/r1", world.base.as_str()]);
     let again = sent(deliver_one(&forge, &Seam::none(), &pull, Prior::MaybeSent).await);
     assert_eq!(again, first);
     assert_eq!(forge.deliver(&pull).await.expect("it is there"), first);
@@ -515,7 +519,8 @@ async fn what_a_forge_says_decides_what_happens_next() {
     let (sent, doubt) = (Ok(receipt.clone()), Err(DeliverError::in_doubt("cut")));
     let bad = |kind| Err(DeliverError { kind, text: "bad".to_owned() });
     use DeliverErrorKind::{Failed, Refused, Transient};
-    let table: Vec<(Prior, Vec<Result<Found, DeliverError>>, Result<Receipt, DeliverError>, &str, usize)> = vec![
+    type Answers = Vec<Result<Found, DeliverError>>;
+    let table: Vec<(Prior, Answers, Result<Receipt, DeliverError>, &str, usize)> = vec![
         (Prior::Fresh, vec![no()], sent.clone(), "sent", 1),
         (Prior::MaybeSent, vec![yes()], sent.clone(), "sent", 0),
         (Prior::Fresh, vec![unknown()], sent.clone(), "sent", 1),

@@ -50,24 +50,23 @@ mod tests {
     use crate::outbox::{InlineComment, Review, Side};
     use expect_test::expect;
 
-    #[test]
-    fn every_kind_is_shown_and_no_text_leaves_its_fence() {
+    fn one_of_each() -> [StagedItem; 6] {
         let item = |kind, body: &str| StagedItem::new(1, "x", kind, body);
-        let target = Some("7".to_owned());
+        let about = |kind, body: &str| StagedItem { target: Some("7".to_owned()), ..item(kind, body) };
         let comment =
             InlineComment { path: "a.py".into(), line: 3, side: Side::Right, start_line: None, body: "why?".into() };
-        let items = [
-            StagedItem { target: target.clone(), ..item(ActionKind::IssueComment, "```\nescape\n```\n# Fake") },
+        [
+            about(ActionKind::IssueComment, "```\nescape\n```\n# Fake"),
             item(ActionKind::Report, "All is well.\n"),
             StagedItem { title: Some("Fix it".into()), ..item(ActionKind::PullRequest, "Body.") },
-            StagedItem {
-                target: target.clone(),
-                labels: vec!["a".into(), "b".into()],
-                ..item(ActionKind::IssueLabel, "")
-            },
-            StagedItem { target: target.clone(), comments: vec![comment], ..item(ActionKind::PrInline, "") },
-            StagedItem { target, review: Some(Review::Approve), ..item(ActionKind::PrReview, "Good.") },
-        ];
+            StagedItem { labels: vec!["a".into(), "b".into()], ..about(ActionKind::IssueLabel, "") },
+            StagedItem { comments: vec![comment], ..about(ActionKind::PrInline, "") },
+            StagedItem { review: Some(Review::Approve), ..about(ActionKind::PrReview, "Good.") },
+        ]
+    }
+
+    #[test]
+    fn every_kind_is_shown_and_no_text_leaves_its_fence() {
         expect![[r#"
             All is well.
 
@@ -110,6 +109,6 @@ mod tests {
             Good.
             ```
         "#]]
-        .assert_eq(&fold_into_report(&items));
+        .assert_eq(&fold_into_report(&one_of_each()));
     }
 }

@@ -63,11 +63,10 @@ impl Folder {
     /// Puts a file there, once for each key: a second call returns the first receipt.
     pub(super) fn publish(&self, new: &Publish) -> io::Result<Receipt> {
         let _lock = self.lock()?;
-        let earlier = self.pointer(&new.key)?;
-        if let Some(pointer) = earlier {
-            if self.holds(&pointer.path, &new.marker)? {
-                return Ok(self.receipt(pointer));
-            }
+        if let Some(pointer) = self.pointer(&new.key)?
+            && self.holds(&pointer.path, &new.marker)?
+        {
+            return Ok(self.receipt(pointer));
         }
         let draft = self.draft(new)?;
         // Somebody who does not know our lock may take a number; then the next one is tried.
