@@ -6,6 +6,7 @@ mod manifest;
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde::{Deserialize, Serialize};
+use std::sync::LazyLock;
 
 /// How a path changed between base and the sealed tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -361,15 +362,15 @@ pub fn sensitive<'a, S: AsRef<str>>(
     files: impl Iterator<Item = ChangedFile<'a>>,
     more: &[S],
 ) -> Result<Vec<SensitivePath>, GlobError> {
-    let mut lists: Vec<(&str, Globs)> = Vec::with_capacity(SENSITIVE.len() + 1);
-    for (why, patterns) in SENSITIVE {
-        lists.push((why, Globs::build(patterns, Case::Ignored)?));
-    }
-    lists.push(("named by the loop", Globs::build(more, Case::Ignored)?));
+    static BUILT_IN: LazyLock<Vec<(&str, Globs)>> = LazyLock::new(|| {
+        let build = |patterns| Globs::build(patterns, Case::Ignored).expect("the built-in globs are constants");
+        SENSITIVE.iter().map(|(why, patterns)| (*why, build(patterns))).collect()
+    });
+    let more = ("named by the loop", Globs::build(more, Case::Ignored)?);
     let mut found: Vec<SensitivePath> = Vec::new();
     for file in files {
         for path in file.change.paths() {
-            let listed = lists.iter().find(|(_, globs)| globs.matches(path)).map(|(why, _)| *why);
+            let listed = BUILT_IN.iter().chain([&more]).find(|(_, globs)| globs.matches(path)).map(|(why, _)| *why);
             let why = listed.or_else(|| manifest::changed_scripts(path, file.before, file.after));
             found.extend(why.map(|why| SensitivePath { path: path.to_owned(), why: why.to_owned() }));
         }

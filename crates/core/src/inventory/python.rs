@@ -110,18 +110,15 @@ impl Reader<'_> {
     fn class(&mut self, at: usize, rest: &str, decorators: &[&str]) {
         let name = name_of(rest);
         let bases = rest.split_once('(').map_or("", |(_, bases)| bases);
-        let is_test =
-            name.starts_with("Test") || name.ends_with("Test") || name.ends_with("Tests") || bases.contains("Test");
+        // In a collected file every class may be one that test cases inherit from.
+        let is_test = self.takes_functions || bases.contains("TestCase");
         let (guards, is_off) = read_decorators(decorators);
-        self.push(
-            at,
-            Block::Class {
-                name: name.to_owned(),
-                is_test: is_test && (self.takes_functions || bases.contains("TestCase")),
-            },
-            guards,
-            is_off,
-        );
+        self.push(at, Block::Class { name: name.to_owned(), is_test }, guards, is_off);
+        // A case that inherits its tests has none of its own; without the class they do not run.
+        if bases.contains(',') && bases.contains("TestCase") && !self.is_in_function() {
+            let test = Test { assertions: 1, ..self.test(at, "(inherited)", &[]) };
+            self.found.push(Test { is_empty: false, ..test });
+        }
     }
 
     fn function(&mut self, at: usize, name: &str, decorators: &[&str]) {

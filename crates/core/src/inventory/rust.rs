@@ -30,8 +30,12 @@ struct Attributes {
 
 pub(super) fn tests(text: &str) -> Vec<Test> {
     let tokens = Tokens::of(text, Grammar::Rust);
-    let mut reader =
-        Reader { tokens: &tokens, scopes: vec![Scope { end: usize::MAX, ..Scope::default() }], found: Vec::new() };
+    let mut reader = Reader {
+        tokens: &tokens,
+        scopes: vec![Scope { end: usize::MAX, ..Scope::default() }],
+        makers: BTreeSet::new(),
+        found: Vec::new(),
+    };
     reader.read();
     reader.found
 }
@@ -39,6 +43,8 @@ pub(super) fn tests(text: &str) -> Vec<Test> {
 struct Reader<'a> {
     tokens: &'a Tokens<'a>,
     scopes: Vec<Scope>,
+    /// Macros of this file that make tests.
+    makers: BTreeSet<String>,
     found: Vec<Test>,
 }
 
@@ -90,6 +96,9 @@ impl Reader<'_> {
             "mod" if !name.is_empty() => self.module(at + 1, std::mem::take(attributes)),
             "macro_rules" if self.tokens.is(at + 1, b'!') => {
                 let open = self.tokens.find_sign(at + 2, b"{([").unwrap_or(at);
+                if self.makes_tests(open) {
+                    self.makers.insert(self.tokens.word(at + 2).to_owned());
+                }
                 let off = Attributes { is_off: true, ..Attributes::default() };
                 self.open(open, "macro_rules!".to_owned(), off)
             }
@@ -101,10 +110,33 @@ impl Reader<'_> {
             // A macro call at item level: `proptest! { … }`.
             word if self.tokens.is(at + 1, b'!') => {
                 let is_open = [b'{', b'(', b'['].iter().any(|sign| self.tokens.is(at + 2, *sign));
+                if is_open && self.makers.contains(word) {
+                    self.made(at);
+                }
                 if is_open { self.open(at + 2, format!("{word}!"), std::mem::take(attributes)) } else { at + 1 }
             }
             _ => at + 1,
         }
+    }
+
+    /// Whether a macro's definition holds a test attribute.
+    fn makes_tests(&self, open: usize) -> bool {
+        (open..self.tokens.partner(open).min(self.tokens.len())).any(|at| {
+            let mut attributes = Attributes::default();
+            if self.tokens.is(at, b'#') && self.tokens.is(at + 1, b'[') {
+                classify(self.tokens, at + 2, self.tokens.partner(at + 1), &mut attributes);
+            }
+            attributes.is_test
+        })
+    }
+
+    /// A call of a macro that makes tests is an id, told by its first argument.
+    fn made(&mut self, at: usize) {
+        let (open, close) = (at + 2, self.tokens.partner(at + 2));
+        let end = self.tokens.find_sign(open + 1, b",").unwrap_or(close).min(close).min(open + 9);
+        let name = format!("{}!({})", self.tokens.word(at), self.tokens.source(open + 1, end));
+        let test = Test { assertions: 1, ..self.test(&name, Attributes::default()) };
+        self.found.push(test);
     }
 
     fn open(&mut self, at: usize, name: String, attributes: Attributes) -> usize {

@@ -127,6 +127,20 @@ fn a_rust_test_may_move_and_a_link_may_not_vanish() {
 }
 
 #[test]
+fn tests_that_a_macro_makes_are_counted_by_its_calls() {
+    let base = "macro_rules! case {\n    ($name:ident, $x:expr) => {\n        #[test]\n        fn $name() { assert!($x); }\n    };\n}\ncase!(one, f());\ncase!(two, g());\n";
+    assert_eq!(ids("tests/a.rs", base), ["case!(one)", "case!(two)"]);
+    check("tests/a.rs", base, "case!(two, g());", "", &["`tests/a.rs::case!(two)` is gone"]);
+}
+
+#[test]
+fn a_python_case_that_inherits_its_tests_is_one() {
+    let base = "class Mixin:\n    def test_a(self):\n        self.assertTrue(f())\n\nclass ATest(Mixin, unittest.TestCase):\n    pass\n";
+    check("tests/test_a.py", base, "class ATest", "class Unused", &["`tests/test_a.py::ATest::(inherited)` is gone"]);
+    check("tests/test_a.py", base, "def test_a", "def a", &["`tests/test_a.py::Mixin::test_a` is gone"]);
+}
+
+#[test]
 fn one_moved_test_does_not_stand_in_for_two() {
     let one = "#[test]\nfn same() { assert!(x()); }\n";
     let base = Inventory::of([("tests/a.rs", one), ("tests/b.rs", one)].into_iter());

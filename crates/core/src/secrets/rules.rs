@@ -114,12 +114,18 @@ const PLACEHOLDERS: [&str; 24] = [
     "1234567890abcdef1234",
 ];
 
-static SET: LazyLock<RegexSet> =
-    LazyLock::new(|| RegexSet::new(RULES.iter().map(|(_, pattern, _)| pattern)).expect("the patterns are constants"));
+static SET: LazyLock<RegexSet> = LazyLock::new(|| {
+    RegexSet::new(RULES.iter().map(|(_, pattern, _)| ascii(pattern))).expect("the patterns are constants")
+});
 
 static EACH: LazyLock<Vec<Regex>> = LazyLock::new(|| {
-    RULES.iter().map(|(_, pattern, _)| Regex::new(pattern).expect("the patterns are constants")).collect()
+    RULES.iter().map(|(_, pattern, _)| Regex::new(&ascii(pattern)).expect("the patterns are constants")).collect()
 });
+
+/// Tokens are ASCII, and boundaries of Unicode words would take the fast matcher away from every text with an accent.
+fn ascii(pattern: &str) -> String {
+    pattern.replace(r"\b", r"(?-u:\b)")
+}
 
 /// Whether the rule's shape alone is proof, so that decoded bytes may be held against it.
 pub(super) fn is_distinct(rule: &str) -> bool {

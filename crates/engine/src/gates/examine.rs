@@ -4,6 +4,7 @@
 use super::{Facts, GatesError};
 use loopwright_core::inventory::{self, FILE_BYTES_MAX, Inventory, Missing, Suite};
 use loopwright_core::paths::{self, ChangedFile, Protected, SensitivePath};
+use loopwright_core::round::SealFindings;
 use loopwright_core::secrets::{Hit, Scanner};
 use loopwright_core::spec::LoopSpec;
 
@@ -32,13 +33,28 @@ impl Examination {
     }
 }
 
-/// Examines a candidate. `texts` are what leaves besides the tree: the commit message and every outbox item, each with
+impl From<Examination> for SealFindings {
+    fn from(found: Examination) -> Self {
+        Self {
+            refused_paths: Vec::new(),
+            secrets: found.secrets.iter().map(|hit| format!("{} at {}", hit.rule, hit.place)).collect(),
+            protected: found.protected,
+            missing_tests: found.missing_tests.iter().map(ToString::to_string).collect(),
+            outside: found.outside,
+            sensitive: found.sensitive.iter().map(|one| format!("{}: {}", one.path, one.why)).collect(),
+            notes: found.notes,
+        }
+    }
+}
+
+/// Examines a candidate. `sensitive` adds to the built-in list; `texts` are what leaves besides the tree: the commit message and every outbox item, each with
 /// its place; `scanner` knows the values that may not leave.
 ///
 /// # Errors
 /// A pattern of the loop is not a glob.
 pub fn examine(
     spec: &LoopSpec,
+    sensitive: &[String],
     facts: &Facts,
     scanner: &Scanner,
     texts: &[(&str, &str)],
@@ -56,7 +72,7 @@ pub fn examine(
         protected: protected.violations,
         outside: paths::outside_allowed(&spec.allow_paths, &facts.changes)?,
         missing_tests: missing_tests(facts),
-        sensitive: paths::sensitive::<&str>(files, &[])?,
+        sensitive: paths::sensitive(files, sensitive)?,
         notes,
     })
 }

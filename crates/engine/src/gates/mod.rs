@@ -18,12 +18,12 @@ use crate::git::{GitError, Oid};
 use crate::proc::{Cancel, Proc};
 use crate::workspace::{ChangeStatus, Sealed, Workspace, WorkspaceError, Workspaces};
 use attempt::Attempt;
-use loopwright_core::gate::counts::Seen;
+use loopwright_core::gate::counts::{Seen, Summary};
 use loopwright_core::gate::{self, GateResult, GateStatus};
 use loopwright_core::paths::{GlobError, Globs};
 use loopwright_core::secrets::Hit;
 use loopwright_core::spec::{CountFloor, Gate, ParseGate, RunGate};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -82,6 +82,21 @@ pub struct BaseResult {
 pub struct Baseline(pub BTreeMap<String, BaseResult>);
 
 impl Baseline {
+    /// What an earlier process recorded of base. Only counts survive in results, so ids are not compared after it.
+    pub fn of(results: impl IntoIterator<Item = GateResult>) -> Self {
+        let restored = results.into_iter().map(|result| {
+            let summary = result.tests.map(|passed| Summary { passed, ..Summary::default() });
+            (result.name.clone(), BaseResult { result, seen: Seen { summary, ..Seen::default() } })
+        });
+        Self(restored.collect())
+    }
+
+    /// The results to record.
+    #[must_use]
+    pub fn results(&self) -> Vec<GateResult> {
+        self.0.values().map(|base| base.result.clone()).collect()
+    }
+
     /// Whether there is nothing to do: gates that must be red before are there, and each of them is green on base.
     #[must_use]
     pub fn is_all_green(&self, gates: &[Gate]) -> bool {
@@ -185,7 +200,7 @@ impl Gates<'_> {
         sealed: &Sealed,
         baseline: &Baseline,
     ) -> Result<GateResult, GatesError> {
-        let edited = edited_inputs(run, sealed)?;
+        let edited = edited_of(run, sealed)?;
         let base = baseline.0.get(&run.gate.name);
         let mut result = self.repeat(run, &sealed.commit, &edited, base).await?.result;
         if !edited.is_empty() {
@@ -239,8 +254,20 @@ fn needs_base(gate: &RunGate) -> bool {
         || is_base(gate.score.as_ref().and_then(|rule| rule.at_least))
 }
 
+/// Every input of any gate that the candidate edited: base's are run, and a human must look.
+///
+/// # Errors
+/// An input of a gate is not a glob.
+pub fn edited_inputs(resolved: &Resolved, sealed: &Sealed) -> Result<Vec<String>, GatesError> {
+    let mut edited = BTreeSet::new();
+    for run in resolved.runs() {
+        edited.extend(edited_of(run, sealed)?);
+    }
+    Ok(edited.into_iter().collect())
+}
+
 /// The gate's inputs that base has and the candidate changed or deleted.
-fn edited_inputs(run: &ResolvedRun, sealed: &Sealed) -> Result<Vec<String>, GatesError> {
+fn edited_of(run: &ResolvedRun, sealed: &Sealed) -> Result<Vec<String>, GatesError> {
     let globs = Globs::new(&run.inputs)?;
     let existed = sealed.changes.iter().filter(|change| change.status != ChangeStatus::Added);
     Ok(existed.filter(|change| globs.matches(&change.path)).map(|change| change.path.clone()).collect())
