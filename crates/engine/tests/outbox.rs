@@ -520,7 +520,8 @@ async fn what_a_forge_says_decides_what_happens_next() {
     let bad = |kind| Err(DeliverError { kind, text: "bad".to_owned() });
     use DeliverErrorKind::{Failed, Refused, Transient};
     type Answers = Vec<Result<Found, DeliverError>>;
-    let table: Vec<(Prior, Answers, Result<Receipt, DeliverError>, &str, usize)> = vec![
+    type Row = (Prior, Answers, Result<Receipt, DeliverError>, &'static str, usize);
+    let table: Vec<Row> = vec![
         (Prior::Fresh, vec![no()], sent.clone(), "sent", 1),
         (Prior::MaybeSent, vec![yes()], sent.clone(), "sent", 0),
         (Prior::Fresh, vec![unknown()], sent.clone(), "sent", 1),
