@@ -12,6 +12,7 @@ mod signals;
 mod story;
 mod usage;
 mod verbs;
+mod view;
 
 use args::Cli;
 use clap::Parser as _;

@@ -86,6 +86,27 @@ impl Output {
         self.form == Form::Json
     }
 
+    /// Whether a person looks at standard output.
+    pub(crate) fn is_terminal(&self) -> bool {
+        io::stdout().is_terminal()
+    }
+
+    /// How many characters a line may have: the terminal's, or any number where there is none.
+    pub(crate) fn width(&self) -> usize {
+        let size = rustix::termios::tcgetwinsize(io::stdout());
+        size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(usize::MAX)
+    }
+
+    /// Whether what is printed still reaches somebody.
+    pub(crate) fn is_heard(&self) -> bool {
+        self.trouble.lock().is_ok_and(|trouble| trouble.is_none())
+    }
+
+    /// Clears the screen and prints a page; only for a terminal.
+    pub(crate) fn redraw(&self, page: &str) {
+        self.say(&format!("\x1b[H\x1b[2J{page}"));
+    }
+
     /// Prints the answer: the document with `--json`, else the page.
     pub(crate) fn answer<T: Serialize>(&self, document: &T, page: impl FnOnce() -> String) {
         match self.form {

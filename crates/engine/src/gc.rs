@@ -48,6 +48,15 @@ impl GcKind {
     }
 }
 
+/// What may go: the ends before which nothing is kept, in milliseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retention {
+    /// Reports and evidence of rounds that ended before this.
+    pub rounds_before_ms: i64,
+    /// Transcripts of rounds that ended before this.
+    pub logs_before_ms: i64,
+}
+
 /// One thing that went, or would go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removed {
@@ -61,15 +70,15 @@ pub struct Removed {
 
 /// What may not be touched, and from when on.
 struct Keep {
-    before_ms: i64,
     undelivered: HashSet<String>,
     evidence_before_ms: i64,
 }
 
 impl Keep {
-    async fn read(store: &dyn Store, before_ms: i64) -> Result<Self, EngineError> {
+    async fn read(store: &dyn Store, retention: Retention) -> Result<Self, EngineError> {
         let pending = store.outbox_pending(PENDING_MAX).await?;
-        let mut evidence_before_ms = if pending.len() < PENDING_MAX as usize { before_ms } else { i64::MIN };
+        let mut evidence_before_ms =
+            if pending.len() < PENDING_MAX as usize { retention.rounds_before_ms } else { i64::MIN };
         let undelivered: HashSet<_> = pending.into_iter().map(|row| row.round).collect();
         let mut needed = store.open_rounds().await?;
         for round in &undelivered {
@@ -79,35 +88,39 @@ impl Keep {
         for row in needed {
             evidence_before_ms = evidence_before_ms.min(row.started_ms);
         }
-        Ok(Self { before_ms, undelivered, evidence_before_ms })
+        Ok(Self { undelivered, evidence_before_ms })
     }
 
     fn is_over(&self, row: &RoundRow) -> bool {
         row.ended_ms.is_some() && !self.undelivered.contains(&row.id)
     }
 
-    fn is_past(&self, row: &RoundRow) -> bool {
-        self.is_over(row) && row.ended_ms.is_some_and(|ended| ended < self.before_ms)
+    fn is_past(&self, row: &RoundRow, before_ms: i64) -> bool {
+        self.is_over(row) && row.ended_ms.is_some_and(|ended| ended < before_ms)
     }
 }
 
 impl Engine {
-    /// Removes what is no longer needed: workspaces of ended rounds at once, the rest when its round ended before
-    /// `before_ms`. What belongs to no known round is left alone.
+    /// Removes what is no longer needed: workspaces of ended rounds at once, the rest when its retention
+    /// is over. What belongs to no known round is left alone.
     ///
     /// # Errors
     /// When the store cannot be read or something of ours cannot be removed.
-    pub async fn gc(&self, before_ms: i64, mode: GcMode) -> Result<Vec<Removed>, EngineError> {
-        let keep = Keep::read(self.store.as_ref(), before_ms).await?;
+    pub async fn gc(&self, retention: Retention, mode: GcMode) -> Result<Vec<Removed>, EngineError> {
+        let keep = Keep::read(self.store.as_ref(), retention).await?;
         let mut found = Vec::new();
         for (round, path) in workspace::left_rounds(self.places.root()) {
             if self.store.round(&round).await?.is_some_and(|row| keep.is_over(&row)) {
                 found.push((GcKind::Workspace, path));
             }
         }
-        for (kind, folder) in [(GcKind::Transcripts, "transcripts"), (GcKind::Report, "reports")] {
+        let kinds = [
+            (GcKind::Transcripts, "transcripts", retention.logs_before_ms),
+            (GcKind::Report, "reports", retention.rounds_before_ms),
+        ];
+        for (kind, folder, before) in kinds {
             for (round, path) in entries(&self.places.root().join(folder)) {
-                if self.store.round(&round).await?.is_some_and(|row| keep.is_past(&row)) {
+                if self.store.round(&round).await?.is_some_and(|row| keep.is_past(&row, before)) {
                     found.push((kind, path));
                 }
             }

@@ -53,6 +53,11 @@ impl Context {
         Ok(self.git().discover(start).await?)
     }
 
+    /// Whether the repository was named, as opposed to found.
+    pub(crate) fn names_a_repo(&self) -> bool {
+        self.repo.is_some()
+    }
+
     /// The loop files of a repository.
     pub(crate) fn loops(&self, repo: &UserRepo) -> Result<Loops, CommandError> {
         Loops::read(&repo.work_tree)

@@ -1,8 +1,16 @@
-//! `approve`: let a waiting candidate out.
+//! `approve`: let a waiting candidate out. The answer binds the candidate that the inbox showed, delivers at once and exits
+//! as the delivery went.
 
 use super::Ended;
 use crate::context::Context;
 use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::output::safe;
+use crate::view::find;
+use loopwright::store::{InboxRow, Store};
+use loopwright_core::outcome::RoundOutcome;
+use loopwright_core::report::RoundReport;
+use loopwright_core::spec::LoopSpec;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -11,6 +19,63 @@ pub(crate) struct Args {
     pub(crate) id: String,
 }
 
-pub(crate) async fn run(args: Args, _: &Context) -> Ended {
-    Err(CommandError::failed(format!("not in this build yet: {args:?}")))
+pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+    let seen = question(cx.reader().await?.as_ref(), &args.id).await?;
+    let candidate = seen.candidate.clone().unwrap_or_default();
+    let engine = cx.owner(None, &loopwright::proc::Cancel::new()).await?;
+    let recorded = engine.recorded(&seen.round).await?;
+    let actor = cx.actor();
+    permitted(&recorded.round.facts().started.spec, &actor)?;
+    let bind = cx.recorded_bindings(&engine, &seen.round).await?;
+    let report = engine.approve(&seen.round, &candidate, &actor, &bind, &()).await;
+    engine.close().await?;
+    let report = report?;
+    cx.out.answer(&report, || page(&report));
+    Ok(Exit::of(report.outcome))
+}
+
+/// The open question an id means. What does not wait is refused, what nobody knows is unknown.
+pub(super) async fn question(store: &dyn Store, id: &str) -> Result<InboxRow, CommandError> {
+    let question = match store.inbox_item(id).await? {
+        Some(question) => question,
+        None => {
+            let round = find::round(store, id).await?;
+            let asked = store.inbox_item(&format!("a-{}", round.id)).await?;
+            asked.ok_or_else(|| not_waiting(&round.id, round.outcome.as_deref().unwrap_or(&round.phase)))?
+        }
+    };
+    if question.kind != "approval" {
+        let text = format!("`{}` is no question of yes or no: {}", question.id, question.summary);
+        return Err(CommandError::refused(text).hint(format!("see `loopwright show {}`", question.round)));
+    }
+    if question.closed_ms.is_some() {
+        let round = store.round(&question.round).await?;
+        let outcome = round.and_then(|round| round.outcome).unwrap_or_else(|| "answered".to_owned());
+        return Err(not_waiting(&question.round, &outcome));
+    }
+    Ok(question)
+}
+
+fn not_waiting(round: &str, outcome: &str) -> CommandError {
+    CommandError::refused(format!("round {round} does not wait for an answer: it is {outcome}"))
+        .hint(format!("see `loopwright why {round}`"))
+}
+
+fn permitted(spec: &LoopSpec, actor: &str) -> Result<(), CommandError> {
+    if spec.approvers.is_empty() || spec.approvers.iter().any(|name| name == actor) {
+        return Ok(());
+    }
+    let text = format!("`{actor}` may not approve for loop `{}`", spec.name);
+    Err(CommandError::refused(text).hint(format!("its file names {}", spec.approvers.join(", "))))
+}
+
+fn page(report: &RoundReport) -> String {
+    let outcome = report.outcome.map_or("running", RoundOutcome::word);
+    let mut page = format!("{outcome}: round {} of {}\n", safe(&report.round), safe(&report.loop_name));
+    for item in &report.outbox {
+        let place = item.receipt.as_deref().map_or(String::new(), |place| format!(" at {}", safe(place)));
+        page.push_str(&format!("  {} {}{place}\n", safe(&item.kind), safe(&item.state)));
+    }
+    page.push_str(&format!("report: loopwright report {}", safe(&report.round)));
+    page
 }

@@ -1,8 +1,11 @@
 //! `deny`: end a waiting round with a no.
 
 use super::Ended;
+use super::approve::question;
 use crate::context::Context;
-use crate::error::CommandError;
+use crate::error::{CommandError, Kind};
+use crate::exit::Exit;
+use crate::output::safe;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -14,6 +17,20 @@ pub(crate) struct Args {
     pub(crate) why: String,
 }
 
-pub(crate) async fn run(args: Args, _: &Context) -> Ended {
-    Err(CommandError::failed(format!("not in this build yet: {args:?}")))
+/// The longest reason that is kept.
+const WHY_MAX: usize = 4000;
+
+pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+    if args.why.trim().is_empty() || args.why.len() > WHY_MAX {
+        let text = format!("`--why` takes some text of at most {WHY_MAX} bytes");
+        return Err(CommandError::new(Kind::Usage, text));
+    }
+    let seen = question(cx.reader().await?.as_ref(), &args.id).await?;
+    let engine = cx.owner(None, &loopwright::proc::Cancel::new()).await?;
+    let bind = cx.recorded_bindings(&engine, &seen.round).await?;
+    let report = engine.deny(&seen.round, &cx.actor(), &args.why, &bind, &()).await;
+    engine.close().await?;
+    let report = report?;
+    cx.out.answer(&report, || format!("denied: round {} of {}", safe(&report.round), safe(&report.loop_name)));
+    Ok(Exit::DONE)
 }

@@ -1,12 +1,72 @@
-//! `gc`: remove what is no longer needed.
+//! `gc`: remove what is no longer needed, and say what that freed.
 
 use super::Ended;
 use crate::context::Context;
-use crate::error::CommandError;
+use crate::error::counted;
+use crate::exit::Exit;
+use crate::output::safe;
+use crate::view::time::now_ms;
+use loopwright::gc::{GcMode, Removed, Retention};
+use loopwright::proc::Cancel;
+use serde_json::json;
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Keep what belongs to rounds that ended within so many days [default: the configuration's `retention`]
+    #[arg(long, value_name = "N")]
+    pub(crate) days: Option<u32>,
+    /// Only list what would go
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
 
-pub(crate) async fn run(args: Args, _: &Context) -> Ended {
-    Err(CommandError::failed(format!("not in this build yet: {args:?}")))
+const DAY_MS: i64 = 86_400_000;
+
+pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+    let mode = if args.dry_run { GcMode::List } else { GcMode::Remove };
+    // Nothing has run where there is no store, and looking must not make one.
+    if super::status::store_if_any(cx).await?.is_none() {
+        return finish(cx, &[], mode);
+    }
+    let engine = cx.owner(None, &Cancel::new()).await?;
+    let config = cx.config(None)?;
+    let before = |days: u32| now_ms().saturating_sub(i64::from(args.days.unwrap_or(days)) * DAY_MS);
+    let retention = Retention {
+        rounds_before_ms: before(config.retention_days()),
+        logs_before_ms: before(config.log_retention_days()),
+    };
+    let removed = engine.gc(retention, mode).await;
+    engine.close().await?;
+    finish(cx, &removed?, mode)
+}
+
+fn finish(cx: &Context, removed: &[Removed], mode: GcMode) -> Ended {
+    let freed: u64 = removed.iter().map(|one| one.bytes).sum();
+    let line = |one: &Removed| json!({"kind": one.kind.word(), "path": one.path, "bytes": one.bytes});
+    let lines: Vec<_> = removed.iter().map(line).collect();
+    let document = json!({
+        "schema": 1, "dry_run": mode == GcMode::List, "removed": lines, "freed_bytes": freed,
+    });
+    cx.out.answer(&document, || page(removed, freed, mode));
+    Ok(Exit::DONE)
+}
+
+fn page(removed: &[Removed], freed: u64, mode: GcMode) -> String {
+    let mut page = String::new();
+    for one in removed {
+        page.push_str(&format!("{:<11} {}\n", one.kind.word(), safe(&one.path.display().to_string())));
+    }
+    let what = match mode {
+        GcMode::Remove => "freed",
+        GcMode::List => "would free",
+    };
+    page + &format!("{what} {} in {}", size(freed), counted(removed.len(), "place"))
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes < 1 << 10 => format!("{bytes} bytes"),
+        bytes if bytes < 1 << 20 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        bytes => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+    }
 }

@@ -1,19 +1,82 @@
-//! `logs`: print what agents and gates wrote.
+//! `logs`: print a round's journal and what its agents wrote.
 
 use super::Ended;
 use crate::context::Context;
 use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::view::find::{self, Target};
+use crate::view::log::Log;
+use crate::view::time::moment;
+use loopwright::store::{RoundRow, RoundsQuery, Store};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A round's id or its beginning, or a loop's name
+    /// A round's id or its beginning, or a loop's name; the latest round when absent
     #[arg(value_name = "ROUND|LOOP")]
     pub(crate) id: Option<String>,
-    /// Go on printing what comes
+    /// Go on printing what comes, until the round is at rest
     #[arg(short, long)]
     pub(crate) follow: bool,
 }
 
-pub(crate) async fn run(args: Args, _: &Context) -> Ended {
-    Err(CommandError::failed(format!("not in this build yet: {args:?}")))
+/// How often a followed round is looked at.
+const LOOKS: Duration = Duration::from_millis(200);
+
+pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+    let store = cx.reader().await?;
+    let row = chosen(store.as_ref(), args.id.as_deref()).await?;
+    let state = cx.state_dir()?.0;
+    let mut log = Log::new(&state, &row.id);
+    let mut tell = |line: &str| cx.out.say(line);
+    log.begin(store.as_ref(), &mut tell).await?;
+    if args.follow {
+        follow(&mut log, store.as_ref(), cx).await?;
+    }
+    if cx.out.is_json() {
+        cx.out.document(&document(store.as_ref(), &state, &row).await?);
+    }
+    Ok(Exit::DONE)
+}
+
+async fn follow(log: &mut Log, store: &dyn Store, cx: &Context) -> Result<(), CommandError> {
+    let mut looks = tokio::time::interval(LOOKS);
+    while !log.is_at_rest() && cx.out.is_heard() {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => return Ok(()),
+            _ = looks.tick() => log.go_on(store, &mut |line| cx.out.say(line)).await?,
+        }
+    }
+    Ok(())
+}
+
+async fn chosen(store: &dyn Store, id: Option<&str>) -> Result<RoundRow, CommandError> {
+    let loop_name = match id {
+        None => None,
+        Some(id) => match find::target(store, id, false).await? {
+            Target::Round(row) => return Ok(*row),
+            Target::Loop(name) => Some(name),
+        },
+    };
+    let query = RoundsQuery { loop_name, limit: 1, ..RoundsQuery::default() };
+    let latest = store.rounds(query).await?.pop();
+    latest.ok_or_else(|| CommandError::unknown("no round has run yet").hint("start one with `loopwright run LOOP`"))
+}
+
+/// The journal as it is, and where the transcripts are; their text may be large and is read from the files.
+async fn document(store: &dyn Store, state: &Path, row: &RoundRow) -> Result<Value, CommandError> {
+    let event = |event: loopwright::store::StoredEvent| {
+        let body = serde_json::from_str(&event.body).unwrap_or(Value::Null);
+        json!({"seq": event.seq, "index": event.index, "at": moment(event.at_ms), "kind": event.kind, "body": body})
+    };
+    let events: Vec<_> = store.events(&row.id).await?.into_iter().map(event).collect();
+    let folder = state.join("transcripts").join(&row.id);
+    let listed = std::fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut transcripts: Vec<_> = listed.collect();
+    transcripts.sort();
+    Ok(json!({
+        "schema": 1, "loop": row.loop_name, "round": row.id, "events": events, "transcripts": transcripts,
+    }))
 }

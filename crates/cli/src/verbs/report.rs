@@ -1,16 +1,52 @@
-//! `report`: print a round's report.
+//! `report`: print a round's report, made again from the record when its file is gone.
 
 use super::Ended;
 use crate::context::Context;
 use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::output::safe_lines;
+use crate::view::find;
+use crate::view::story::Story;
+use loopwright::places::Places;
+use loopwright::seam::Seam;
+use serde_json::json;
+use std::path::{Path, PathBuf};
+
+/// A report is a few pages; a larger file is none of ours.
+const BYTES_MAX: u64 = 8 << 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A round's id or its beginning
     #[arg(value_name = "ROUND")]
     pub(crate) id: String,
+    /// Print where the file is instead; it is written again when it is gone
+    #[arg(long)]
+    pub(crate) path: bool,
 }
 
-pub(crate) async fn run(args: Args, _: &Context) -> Ended {
-    Err(CommandError::failed(format!("not in this build yet: {args:?}")))
+pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+    let store = cx.reader().await?;
+    let row = find::round(store.as_ref(), &args.id).await?;
+    let places = Places::open(&cx.state_dir()?.0, Seam::none()).map_err(broken)?;
+    let path = row.report.as_ref().map_or_else(|| places.report(&row.id), PathBuf::from);
+    let text = match read(&path) {
+        Some(text) => text,
+        None => Story::read(store.as_ref(), &row.id).await?.markdown()?,
+    };
+    if args.path && !path.exists() {
+        places.write(&path, text.as_bytes()).map_err(broken)?;
+    }
+    let document = json!({"schema": 1, "round": row.id, "path": path, "markdown": text});
+    cx.out.answer(&document, || if args.path { path.display().to_string() } else { safe_lines(&text) });
+    Ok(Exit::DONE)
+}
+
+fn broken(error: loopwright::places::PlaceError) -> CommandError {
+    CommandError::failed(crate::error::chain(&error))
+}
+
+fn read(path: &Path) -> Option<String> {
+    let fits = std::fs::metadata(path).ok()?.len() <= BYTES_MAX;
+    fits.then(|| std::fs::read_to_string(path).ok()).flatten()
 }

@@ -40,15 +40,20 @@ struct Document<'r> {
 
 pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     let repo = cx.repo().await?;
-    let (spec, inputs) = chosen(cx, &repo, &args.name).await?;
-    let bind = cx.bindings(&spec, &repo.work_tree)?;
-    let request = RunRequest {
-        item: args.item,
-        dry_run: args.dry_run,
-        inputs,
-        ..RunRequest::manual(spec, &repo.work_tree, cx.actor())
-    };
+    let (bind, request) = prepared(cx, &repo, &args.name).await?;
+    let request = RunRequest { item: args.item, dry_run: args.dry_run, ..request };
     perform(cx, &repo, &bind, request).await
+}
+
+/// A start by hand of a loop as its file is now.
+pub(crate) async fn prepared(
+    cx: &Context,
+    repo: &UserRepo,
+    name: &str,
+) -> Result<(Bindings, RunRequest), CommandError> {
+    let (spec, inputs) = chosen(cx, repo, name).await?;
+    let bind = cx.bindings(&spec, &repo.work_tree)?;
+    Ok((bind, RunRequest { inputs, ..RunRequest::manual(spec, &repo.work_tree, cx.actor()) }))
 }
 
 /// Runs one round with everything around it: signals, recovery, progress, the story, the exit code.

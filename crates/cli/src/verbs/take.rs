@@ -1,8 +1,17 @@
-//! `take`: put a round's candidate on a new branch of your repository.
+//! `take`: put a round's candidate on a new branch of your repository. The only command that writes there.
 
 use super::Ended;
 use crate::context::Context;
 use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::output::safe;
+use crate::view::find;
+use crate::view::story::Story;
+use loopwright::git::{GitErrorKind, Oid};
+use loopwright::workspace::Workspaces;
+use loopwright_core::round::Facts;
+use serde_json::json;
+use std::path::Path;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -11,6 +20,36 @@ pub(crate) struct Args {
     pub(crate) id: String,
 }
 
-pub(crate) async fn run(args: Args, _: &Context) -> Ended {
-    Err(CommandError::failed(format!("not in this build yet: {args:?}")))
+pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+    let store = cx.reader().await?;
+    let row = find::round(store.as_ref(), &args.id).await?;
+    let story = Story::read(store.as_ref(), &row.id).await?;
+    let (commit, base) = best(story.round.facts(), &row.id)?;
+    let git = cx.git();
+    let repo = git.discover(Path::new(&row.repo_path)).await?;
+    let spaces = Workspaces::open(git.clone(), &cx.state_dir()?.0, repo.clone()).await;
+    let spaces = spaces.map_err(|error| CommandError::failed(crate::error::chain(&error)))?;
+    let taken = repo.take(&git, spaces.engine(), &row.id, &commit, &base).await;
+    let branch = taken.map_err(|error| match error.kind {
+        GitErrorKind::Moved => CommandError::refused(format!("branch `take/{}` exists already", row.id))
+            .hint(format!("look at it: git switch take/{0}, or delete it: git branch -D take/{0}", row.id)),
+        _ => error.into(),
+    })?;
+    let document =
+        json!({"schema": 1, "round": row.id, "branch": branch, "commit": commit.as_str(), "repo": row.repo_path});
+    cx.out.answer(&document, || {
+        format!("branch {branch} has the candidate; nothing was switched\nlook at it: git switch {}", safe(&branch))
+    });
+    Ok(Exit::DONE)
+}
+
+/// The last attempt that was sealed with a change, and what it started from.
+fn best(facts: &Facts, round: &str) -> Result<(Oid, Oid), CommandError> {
+    let sealed = facts.attempts.iter().rev().find(|attempt| attempt.commit.is_some() && attempt.has_change());
+    let commit = sealed.and_then(|attempt| attempt.commit.as_deref()).and_then(|commit| commit.parse().ok());
+    let base = facts.base.as_deref().and_then(|base| base.parse().ok());
+    commit.zip(base).ok_or_else(|| {
+        CommandError::refused(format!("round {round} sealed no change, so there is nothing to take"))
+            .hint(format!("see `loopwright why {round}`"))
+    })
 }

@@ -2,11 +2,35 @@
 
 use super::Ended;
 use crate::context::Context;
-use crate::error::CommandError;
+use crate::error::counted;
+use crate::exit::Exit;
+use crate::output::safe;
+use loopwright::store::{Broken, VerifyReport};
+use serde_json::json;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
-pub(crate) async fn run(args: Args, _: &Context) -> Ended {
-    Err(CommandError::failed(format!("not in this build yet: {args:?}")))
+pub(crate) async fn run(_: Args, cx: &Context) -> Ended {
+    let report = cx.reader().await?.verify().await?;
+    let broken = report.broken.as_ref().map(|b| json!({"seq": b.seq, "round": b.round, "why": b.why}));
+    let document = json!({"schema": 1, "ok": report.is_ok(), "events": report.events, "broken": broken});
+    cx.out.answer(&document, || page(&report));
+    Ok(if report.is_ok() { Exit::DONE } else { Exit::FAILED })
+}
+
+fn page(report: &VerifyReport) -> String {
+    let checked = counted(usize::try_from(report.events).unwrap_or(usize::MAX), "event");
+    match &report.broken {
+        None => format!("the record is whole: {checked} checked"),
+        Some(Broken { seq, round, why }) => {
+            let seq = seq.map_or("an unknown place".to_owned(), |seq| format!("event {seq}"));
+            let round = round.as_ref().map_or(String::new(), |round| format!(" of round {}", safe(round)));
+            format!(
+                "the record is BROKEN at {seq}{round}: {}\n{checked} before it in order\n\
+                 keep a copy of the store, then restore a backup",
+                safe(why)
+            )
+        }
+    }
 }

@@ -1,0 +1,197 @@
+//! What waits for a person: the riskiest first, loops together, machine facts above what agents say.
+
+use super::SCHEMA;
+use super::story::Story;
+use super::time::{self, moment};
+use crate::error::{CommandError, counted};
+use crate::output::safe;
+use loopwright::store::{InboxQuery, InboxRow, Store};
+use loopwright_core::report::RoundReport;
+use serde::Serialize;
+
+/// Questions that are read; more than this is no inbox but a backlog.
+const ITEMS_MAX: u32 = 1000;
+/// Questions shown with the facts of their rounds; the others are listed in a line.
+const FACTS_MAX: usize = 50;
+
+/// The document of `inbox --json`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Inbox {
+    schema: u32,
+    pub(crate) items: Vec<InboxLine>,
+}
+
+/// One question.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct InboxLine {
+    pub(crate) id: String,
+    #[serde(rename = "loop")]
+    pub(crate) name: String,
+    pub(crate) round: String,
+    pub(crate) kind: String,
+    pub(crate) risk: String,
+    pub(crate) candidate: Option<String>,
+    pub(crate) summary: String,
+    pub(crate) expires: Option<String>,
+    #[serde(skip)]
+    expires_ms: Option<i64>,
+    #[serde(skip)]
+    created_ms: i64,
+}
+
+impl From<InboxRow> for InboxLine {
+    fn from(row: InboxRow) -> Self {
+        Self {
+            id: row.id,
+            name: row.loop_name,
+            round: row.round,
+            kind: row.kind,
+            risk: row.risk,
+            candidate: row.candidate,
+            summary: row.summary,
+            expires: row.expires_ms.map(moment),
+            expires_ms: row.expires_ms,
+            created_ms: row.created_ms,
+        }
+    }
+}
+
+fn rank(risk: &str) -> u8 {
+    match risk {
+        "high" => 0,
+        "medium" => 1,
+        _ => 2,
+    }
+}
+
+impl Inbox {
+    /// What waits; nothing without a store.
+    pub(crate) async fn read(store: Option<&dyn Store>) -> Result<Self, CommandError> {
+        let rows = match store {
+            Some(store) => store.inbox(InboxQuery::Open(ITEMS_MAX)).await?,
+            None => Vec::new(),
+        };
+        let mut items: Vec<_> = rows.into_iter().map(InboxLine::from).collect();
+        order(&mut items);
+        Ok(Self { schema: SCHEMA, items })
+    }
+
+    /// The page for people, with the facts of each round from its record.
+    pub(crate) async fn render(&self, store: &dyn Store, now: i64) -> Result<String, CommandError> {
+        let mut page = String::new();
+        let mut last = None;
+        for (at, line) in self.items.iter().enumerate() {
+            if last != Some(&line.name) {
+                let count = self.items.iter().filter(|other| other.name == line.name).count();
+                page.push_str(&format!("{} ({})\n", safe(&line.name), counted(count, "question")));
+                last = Some(&line.name);
+            }
+            page.push_str(&line.head(now));
+            if at < FACTS_MAX {
+                let report = Story::read(store, &line.round).await?.report();
+                page.push_str(&facts(&report));
+            }
+        }
+        page.push_str(&self.next());
+        Ok(page)
+    }
+
+    fn next(&self) -> String {
+        let Some(first) = self.items.iter().find(|line| line.kind == "approval") else { return String::new() };
+        let id = safe(&first.id);
+        format!("\napprove with: loopwright approve {id}\ndeny with:    loopwright deny {id} --why \"…\"\n")
+    }
+}
+
+/// Loops stay together; the loop with the riskiest question comes first, and in a loop the riskiest, then the oldest.
+fn order(items: &mut [InboxLine]) {
+    let mut worst = std::collections::HashMap::new();
+    for line in items.iter() {
+        let entry = worst.entry(line.name.clone()).or_insert(u8::MAX);
+        *entry = rank(&line.risk).min(*entry);
+    }
+    items.sort_by(|a, b| {
+        let key =
+            |line: &InboxLine| (worst.get(&line.name).copied(), line.name.clone(), rank(&line.risk), line.created_ms);
+        key(a).cmp(&key(b))
+    });
+}
+
+impl InboxLine {
+    fn head(&self, now: i64) -> String {
+        let expires = self.expires_ms.map_or(String::new(), |at| match time::until(at, now) {
+            gone if gone == "expired" => ", expired: silence is a no".to_owned(),
+            left => format!(", expires {left}"),
+        });
+        let asked = time::ago(self.created_ms, now);
+        format!(
+            "  {}  {}, {} risk, asked {asked}{expires}\n    engine:  {}\n",
+            safe(&self.id),
+            safe(&self.kind),
+            safe(&self.risk),
+            safe(&self.summary)
+        )
+    }
+}
+
+/// Machine facts, then one line of what the maker says, marked as such.
+fn facts(report: &RoundReport) -> String {
+    let (mut added, mut removed) = (0_u64, 0_u64);
+    for change in &report.changes {
+        added = added.saturating_add(change.added);
+        removed = removed.saturating_add(change.removed);
+    }
+    let gates: Vec<_> = report.gates.iter().map(|gate| format!("{} {}", safe(&gate.name), gate.status)).collect();
+    let gates = if gates.is_empty() { "none".to_owned() } else { gates.join(", ") };
+    let mut page = format!("    change:  {}, +{added} -{removed} lines\n", counted(report.changes.len(), "file"));
+    page.push_str(&format!("    gates:   {gates}\n"));
+    if let Some(verdict) = &report.verdict {
+        let mean = verdict.mean.map_or(String::new(), |mean| format!(", mean {mean:.2}"));
+        page.push_str(&format!("    checker: {}{mean}\n", verdict.verdict.word()));
+        let said = verdict.summary.trim();
+        if !said.is_empty() {
+            page.push_str(&format!("    checker says: \"{}\"\n", safe(&short(said))));
+        }
+    }
+    page
+}
+
+fn short(text: &str) -> String {
+    let cut: String = text.chars().take(160).collect();
+    if cut.len() < text.len() { format!("{cut}…") } else { cut }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(id: &str, name: &str, risk: &str, created_ms: i64) -> InboxLine {
+        let text = |text: &str| text.to_owned();
+        InboxLine {
+            id: text(id),
+            name: text(name),
+            round: text("r"),
+            kind: text("approval"),
+            risk: text(risk),
+            candidate: None,
+            summary: String::new(),
+            expires: None,
+            expires_ms: None,
+            created_ms,
+        }
+    }
+
+    #[test]
+    fn risk_comes_first_and_loops_stay_together() {
+        let mut items = vec![
+            line("1", "b", "medium", 1),
+            line("2", "a", "low", 2),
+            line("3", "b", "high", 3),
+            line("4", "a", "medium", 4),
+            line("5", "a", "medium", 0),
+        ];
+        order(&mut items);
+        let ids: Vec<_> = items.iter().map(|line| line.id.as_str()).collect();
+        assert_eq!(ids, ["3", "1", "5", "4", "2"]);
+    }
+}

@@ -1,0 +1,219 @@
+//! The log of one round: its journal as lines, and what its agents wrote, prefixed line by line so that no text of theirs can
+//! pass for one of ours. Read in steps, so that a log can be followed with bounded memory.
+
+use super::time;
+use crate::error::CommandError;
+use crate::output::safe;
+use loopwright::store::{Store, StoredEvent};
+use loopwright_core::round::{AgentEnd, DeliveryResult, Event, Probed};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// Events read at a time.
+const PAGE: u32 = 256;
+/// Bytes of a transcript read at a time; a longer line is shown in pieces.
+const CHUNK: usize = 64 << 10;
+
+/// Where a reader of a round's log stands.
+pub(crate) struct Log {
+    round: String,
+    folder: PathBuf,
+    seq: i64,
+    /// How far each transcript was read.
+    read: BTreeMap<PathBuf, u64>,
+    at_rest: bool,
+}
+
+impl Log {
+    /// At the beginning of a round's log.
+    pub(crate) fn new(state: &Path, round: &str) -> Self {
+        let folder = state.join("transcripts").join(round);
+        Self { round: round.to_owned(), folder, seq: 0, read: BTreeMap::new(), at_rest: false }
+    }
+
+    /// Whether the round was over, or waiting, at the last event that was read.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.at_rest
+    }
+
+    /// All recorded events of the round, from the first.
+    pub(crate) async fn begin(&mut self, store: &dyn Store, tell: &mut dyn FnMut(&str)) -> Result<(), CommandError> {
+        let events = store.events(&self.round).await?;
+        events.iter().for_each(|event| self.event(event, tell));
+        self.transcripts("", tell);
+        Ok(())
+    }
+
+    /// What came since.
+    pub(crate) async fn go_on(&mut self, store: &dyn Store, tell: &mut dyn FnMut(&str)) -> Result<(), CommandError> {
+        loop {
+            let events = store.tail(self.seq, PAGE).await?;
+            let more = events.len() == PAGE as usize;
+            for event in &events {
+                if event.round == self.round {
+                    self.event(event, tell);
+                }
+                self.seq = event.seq;
+            }
+            if !more {
+                break;
+            }
+        }
+        self.transcripts("", tell);
+        Ok(())
+    }
+
+    fn event(&mut self, event: &StoredEvent, tell: &mut dyn FnMut(&str)) {
+        // What an agent wrote stands before the event of its end.
+        match event.kind.as_str() {
+            "made" => self.transcripts("maker", tell),
+            "checked" => self.transcripts("checker", tell),
+            _ => {}
+        }
+        let parsed: Option<Event> = serde_json::from_str(&event.body).ok();
+        let detail = parsed.as_ref().map_or_else(|| "(not readable by this build)".to_owned(), detail);
+        let line = format!("{} {:<15} {}", time::clock(event.at_ms), event.kind, safe(&detail));
+        tell(line.trim_end());
+        self.seq = event.seq;
+        self.at_rest = event.kind == "recorded";
+    }
+
+    /// Shows what transcripts with this beginning of their name hold and was not shown.
+    fn transcripts(&mut self, begin: &str, tell: &mut dyn FnMut(&str)) {
+        let listed = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut files: Vec<_> = listed.filter(|path| path.extension().is_some_and(|ending| ending == "log")).collect();
+        files.sort();
+        for path in files {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            if name.starts_with(begin) {
+                let from = self.read.entry(path.clone()).or_default();
+                *from = show(&path, &name, *from, tell).unwrap_or(*from);
+            }
+        }
+    }
+}
+
+/// Shows a file's lines from an offset on and answers with the offset after the last whole line.
+fn show(path: &Path, name: &str, from: u64, tell: &mut dyn FnMut(&str)) -> std::io::Result<u64> {
+    let mut file = fs::File::open(path)?;
+    file.seek(SeekFrom::Start(from))?;
+    let mut at = from;
+    let mut chunk = vec![0; CHUNK];
+    loop {
+        let mut filled = 0;
+        while filled < CHUNK {
+            match file.read(&mut chunk[filled..])? {
+                0 => break,
+                more => filled += more,
+            }
+        }
+        let whole = match chunk[..filled].iter().rposition(|byte| *byte == b'\n') {
+            Some(end) => end + 1,
+            None if filled == CHUNK => filled,
+            None => return Ok(at),
+        };
+        for line in String::from_utf8_lossy(&chunk[..whole]).lines() {
+            tell(format!("  {} | {}", safe(name), safe(line)).trim_end());
+        }
+        at += whole as u64;
+        file.seek(SeekFrom::Start(at))?;
+    }
+}
+
+/// An event in a few words.
+fn detail(event: &Event) -> String {
+    match event {
+        Event::Started(started) => {
+            format!("{} by {} ({}), {}", started.spec.name, started.actor, started.trigger, started.spec.level.label())
+        }
+        Event::Recalled(recalled) => format!("{} rounds remembered", recalled.history.len()),
+        Event::Probed(Probed::Work { items }) => format!("{} items", items.len()),
+        Event::Probed(Probed::Nothing) => "nothing to do".to_owned(),
+        Event::Probed(Probed::Failed { text }) => text.clone(),
+        Event::Isolated(isolated) => format!("base {}", isolated.base),
+        Event::Baselined(baselined) => gates(&baselined.results),
+        Event::MakerStarted(start) | Event::CheckerStarted(start) => {
+            format!("attempt {} with {}", start.attempt, start.agent)
+        }
+        Event::Made(made) => {
+            format!("attempt {}, {}, {} tokens", made.attempt, end(&made.end), made.spend.tokens.total())
+        }
+        Event::Sealed(sealed) => format!("{} files, candidate {}", sealed.changes.len(), sealed.candidate),
+        Event::Gated(gated) => gates(&gated.results),
+        Event::Checked(checked) => format!("{}, {}", end(&checked.end), judgement(&checked.judgement)),
+        Event::Decided { decision } => if decision.is_auto() { "proceeds" } else { "a person must look" }.to_owned(),
+        Event::Approved(said) => format!("by {}", said.actor),
+        Event::Denied(said) => format!("by {}: {}", said.actor, said.why.as_deref().unwrap_or_default()),
+        Event::Expired => "nobody answered in time".to_owned(),
+        Event::Delivered(delivered) => delivery(&delivered.result),
+        Event::Recorded(recorded) => recorded.report.clone().unwrap_or_default(),
+        Event::Ceiling(ceiling) => ceiling.text.clone(),
+        Event::Broke(broke) => format!("{}: {}", broke.stage.word(), broke.text),
+        Event::Stopped(stopped) => stopped.text.clone(),
+        Event::Recovered => "taken over from a process that is gone".to_owned(),
+    }
+}
+
+fn gates(results: &[loopwright_core::gate::GateResult]) -> String {
+    let words: Vec<_> = results.iter().map(|gate| format!("{} {}", gate.name, gate.status)).collect();
+    if words.is_empty() { "no gates".to_owned() } else { words.join(", ") }
+}
+
+fn end(end: &AgentEnd) -> String {
+    match end {
+        AgentEnd::Exited { code } => format!("exit {code}"),
+        AgentEnd::Signaled { signal } => format!("signal {signal}"),
+        AgentEnd::Limit { text, .. } => format!("stopped: {text}"),
+        AgentEnd::Unusable { text } => format!("could not run: {text}"),
+    }
+}
+
+fn judgement(judgement: &loopwright_core::verdict::Judgement) -> String {
+    use loopwright_core::verdict::Judgement;
+    match judgement {
+        Judgement::Pass { .. } => "pass".to_owned(),
+        Judgement::Fail { reasons, .. } => format!("fail: {}", reasons.join("; ")),
+        Judgement::Escalate { reasons, .. } => format!("escalate: {}", reasons.join("; ")),
+        Judgement::Malformed { why } => format!("malformed: {why}"),
+        Judgement::Missing => "no verdict".to_owned(),
+        Judgement::Forged { why } => format!("forged: {why}"),
+    }
+}
+
+fn delivery(result: &DeliveryResult) -> String {
+    match result {
+        DeliveryResult::Sent { place } => format!("sent: {place}"),
+        DeliveryResult::InDoubt { text } => format!("in doubt: {text}"),
+        DeliveryResult::Refused { text } => format!("refused: {text}"),
+        DeliveryResult::Quarantined { text } => format!("given up: {text}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transcripts_are_shown_by_whole_lines_once_and_harmless() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("maker-1.log");
+        fs::write(&path, b"one\n\x1b[2Jtwo\nha").expect("writes");
+        let mut seen = Vec::new();
+        let at = show(&path, "maker-1", 0, &mut |line| seen.push(line.to_owned())).expect("reads");
+        fs::write(&path, b"one\n\x1b[2Jtwo\nhalf\n").expect("writes");
+        show(&path, "maker-1", at, &mut |line| seen.push(line.to_owned())).expect("reads");
+        assert_eq!(seen, ["  maker-1 | one", r"  maker-1 | \u{1b}[2Jtwo", "  maker-1 | half"]);
+    }
+
+    #[test]
+    fn a_line_longer_than_the_buffer_is_shown_in_pieces() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("maker-1.log");
+        fs::write(&path, [vec![b'x'; CHUNK + 5], b"\n".to_vec()].concat()).expect("writes");
+        let mut lengths = Vec::new();
+        show(&path, "m", 0, &mut |line| lengths.push(line.len())).expect("reads");
+        assert_eq!(lengths, [CHUNK + 6, 11]);
+    }
+}

@@ -1,0 +1,112 @@
+//! One loop as a page: what it is, how it stands, its last rounds, and what became of each of its occurrences.
+
+use super::loops::Here;
+use super::rounds::{RoundLine, Rounds};
+use super::status::LoopLine;
+use super::{NOTHING, SCHEMA};
+use crate::error::CommandError;
+use crate::output::safe;
+use loopwright::store::{RoundsQuery, Store};
+use serde::Serialize;
+
+/// Rounds shown.
+const ROUNDS_SHOWN: u32 = 10;
+
+/// The document of `show LOOP --json`.
+#[derive(Debug, Serialize)]
+pub(crate) struct LoopPage {
+    schema: u32,
+    #[serde(flatten)]
+    line: LoopLine,
+    file: Option<String>,
+    intent: Option<String>,
+    gates: Vec<String>,
+    output: Vec<&'static str>,
+    rounds: Vec<RoundLine>,
+    receipts: Vec<Receipt>,
+}
+
+/// What became of one occurrence.
+#[derive(Debug, Serialize)]
+struct Receipt {
+    due: String,
+    trigger: String,
+    receipt: &'static str,
+    reason: Option<String>,
+    round: Option<String>,
+}
+
+impl From<&RoundLine> for Receipt {
+    /// Every round is the receipt of its occurrence: without a scheduler nothing is skipped or missed.
+    fn from(line: &RoundLine) -> Self {
+        Self {
+            due: line.started.clone(),
+            trigger: line.trigger.clone(),
+            receipt: "ran",
+            reason: None,
+            round: Some(line.round.clone()),
+        }
+    }
+}
+
+impl LoopPage {
+    /// Reads it.
+    pub(crate) async fn read(
+        store: Option<&dyn Store>,
+        here: Option<&Here>,
+        name: &str,
+        now: i64,
+    ) -> Result<Self, CommandError> {
+        let line = super::status::one(store, here, name, now).await?;
+        let query = RoundsQuery {
+            repo: line.repo.clone(),
+            loop_name: Some(name.to_owned()),
+            limit: ROUNDS_SHOWN,
+            ..RoundsQuery::default()
+        };
+        let rounds = match store {
+            Some(store) => Rounds::read(store, query).await?,
+            None => Rounds::none(),
+        };
+        let file = here.and_then(|here| here.file(name));
+        let spec = file.map(|file| file.spec.spec());
+        Ok(Self {
+            schema: SCHEMA,
+            line,
+            file: file.map(|file| file.file.clone()),
+            intent: spec.map(|spec| spec.intent.clone()),
+            gates: spec.map(|spec| spec.gates.iter().map(|gate| gate.name().to_owned()).collect()).unwrap_or_default(),
+            output: spec.map(|spec| spec.output.iter().map(|one| one.kind.word()).collect()).unwrap_or_default(),
+            receipts: rounds.rounds.iter().map(Receipt::from).collect(),
+            rounds: rounds.rounds,
+        })
+    }
+
+    /// For people.
+    pub(crate) fn render(&self, now: i64) -> String {
+        let line = &self.line;
+        let or_nothing = |text: &Option<String>| text.as_deref().map_or(NOTHING.to_owned(), safe);
+        let gates = if self.gates.is_empty() { "none".to_owned() } else { safe(&self.gates.join(", ")) };
+        let success = line.success_rate.map_or(NOTHING.to_owned(), |rate| format!("{:.0}%", rate * 100.0));
+        let rows = [
+            ("intent", or_nothing(&self.intent)),
+            ("file", or_nothing(&self.file)),
+            ("level", or_nothing(&line.level)),
+            ("cadence", or_nothing(&line.cadence)),
+            ("gates", gates),
+            ("runs", format!("{}, success {success}, failures {}", line.runs, line.failures)),
+            ("today", format!("${:.2}, {} tokens", line.spend.usd, line.spend.tokens)),
+        ];
+        let mut page = format!("loop {}: {}\n", safe(&line.name), line.status.word());
+        for (name, value) in rows {
+            page.push_str(&format!("  {name:<8} {value}\n"));
+        }
+        if let Some(reason) = &line.paused_reason {
+            page.push_str(&format!("  why      {}\n", safe(reason)));
+        }
+        if !self.rounds.is_empty() {
+            page.push_str(&format!("\n{}\n", super::rounds::table(&self.rounds, now)));
+        }
+        page + &format!("\nrun it with: loopwright run {}", safe(&line.name))
+    }
+}

@@ -1,0 +1,87 @@
+//! The loops of the repository a command stands in, if it stands in one: the half of the view that is not in the store.
+
+use crate::context::{Context, LoopFile, Loops};
+use crate::error::{CommandError, Kind};
+use loopwright::git::UserRepo;
+use loopwright_core::spec::{ProbeSpec, Triggers};
+
+/// A repository with its loop files.
+pub(crate) struct Here {
+    /// The repository.
+    pub(crate) repo: UserRepo,
+    /// Its loop files.
+    pub(crate) loops: Loops,
+}
+
+impl Here {
+    /// Looks around; outside a repository there is nothing here, unless one was asked for by name.
+    pub(crate) async fn find(cx: &Context) -> Result<Option<Self>, CommandError> {
+        let repo = match cx.repo().await {
+            Ok(repo) => repo,
+            Err(error) if error.kind == Kind::Invalid && !cx.names_a_repo() => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let loops = cx.loops(&repo)?;
+        Ok(Some(Self { repo, loops }))
+    }
+
+    /// One loop file by the loop's name.
+    pub(crate) fn file(&self, name: &str) -> Option<&LoopFile> {
+        self.loops.loops.iter().find(|file| file.spec.name == name)
+    }
+
+    /// Whether a loop file, also one with problems, goes by that name.
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        self.file(name).is_some() || self.invalid().iter().any(|(known, _)| known == name)
+    }
+
+    /// Files that cannot be used: the name their file suggests, and the first thing wrong with them.
+    pub(crate) fn invalid(&self) -> Vec<(String, String)> {
+        let mut seen = std::collections::HashSet::new();
+        let firsts = self.loops.findings.iter().filter(|finding| seen.insert(finding.file.as_str()));
+        firsts.map(|finding| (stem(&finding.file), format!("{}: {}", finding.file, finding.text))).collect()
+    }
+}
+
+fn stem(file: &str) -> String {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    name.rsplit_once('.').map_or(name, |(stem, _)| stem).to_owned()
+}
+
+/// What makes a loop due, in a few words.
+pub(crate) fn cadence(on: &Triggers) -> String {
+    let mut parts: Vec<String> = on.every.iter().map(|span| format!("every {span}")).collect();
+    let lists = [("daily", &on.daily), ("weekly", &on.weekly), ("cron", &on.cron), ("push", &on.push)];
+    let more = [("files", &on.files), ("webhook", &on.webhook), ("after", &on.after)];
+    for (word, values) in lists.into_iter().chain(more) {
+        parts.extend(values.iter().map(|value| format!("{word} {value}")));
+    }
+    if parts.is_empty() {
+        parts.push("manual".to_owned());
+    }
+    match &on.probe {
+        Some(ProbeSpec::Named(name)) => parts.push(format!("if {name}")),
+        Some(ProbeSpec::Run { .. }) => parts.push("if probe".to_owned()),
+        None => {}
+    }
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use loopwright_core::units::Span;
+
+    #[test]
+    fn cadences_read_as_people_write_them() {
+        assert_eq!(cadence(&Triggers::default()), "manual");
+        let on = Triggers {
+            every: vec![Span::secs(900)],
+            daily: vec!["08:00".to_owned()],
+            probe: Some(ProbeSpec::Named("open-prs".to_owned())),
+            ..Triggers::default()
+        };
+        assert_eq!(cadence(&on), "every 15m, daily 08:00, if open-prs");
+        assert_eq!(stem(".loopwright/loops/fix.v2.md"), "fix.v2");
+    }
+}

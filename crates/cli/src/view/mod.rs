@@ -1,0 +1,20 @@
+//! The view model: what every face shows, read from the store and the loop files and put into shapes. The command line prints
+//! it; other faces draw the same shapes. Nothing here writes, and nothing here prints.
+
+pub(crate) mod explain;
+pub(crate) mod find;
+pub(crate) mod inbox;
+pub(crate) mod log;
+pub(crate) mod loop_page;
+pub(crate) mod loops;
+pub(crate) mod page;
+pub(crate) mod rounds;
+pub(crate) mod status;
+pub(crate) mod story;
+pub(crate) mod time;
+
+/// The version of every document.
+pub(crate) const SCHEMA: u32 = 1;
+
+/// What stands where nothing is known.
+pub(crate) const NOTHING: &str = "–";

@@ -1,0 +1,141 @@
+//! One round as a page for people: engine facts first, then why, then what others said, marked and escaped; last, what to do.
+
+use crate::output::{Table, safe};
+use loopwright_core::outcome::RoundOutcome;
+use loopwright_core::report::RoundReport;
+
+/// Files listed before the rest is only counted.
+const FILES_SHOWN: usize = 20;
+
+/// The page of one round.
+pub(crate) fn render(report: &RoundReport) -> String {
+    let mut page = facts(report);
+    section(&mut page, "why", reasons(report));
+    section(&mut page, "changes", changes(report));
+    section(&mut page, "gates", gates(report));
+    section(&mut page, "outbox", outbox(report));
+    section(&mut page, "next", next(report));
+    page.trim_end().to_owned()
+}
+
+fn facts(report: &RoundReport) -> String {
+    let outcome = report.outcome.map_or("running", RoundOutcome::word);
+    let mut page = format!("round {} of {}: {outcome}\n", safe(&report.round), safe(&report.loop_name));
+    let spend = &report.spend;
+    let known = if spend.known { "" } else { ", not reported by the agents: the reservation is charged" };
+    let rows = [
+        ("intent", report.intent.clone()),
+        ("level", report.level.label().to_owned()),
+        ("item", report.item.clone().unwrap_or_default()),
+        ("base", report.base.clone().unwrap_or_default()),
+        ("candidate", report.candidate.clone().unwrap_or_default()),
+        ("attempts", report.attempts.to_string()),
+        ("verdict", verdict(report)),
+        ("spend", format!("{} tokens, {}{known}", spend.tokens.total(), spend.usd)),
+        ("boundary", report.boundary.level.clone()),
+        ("report", report.report.clone().unwrap_or_default()),
+    ];
+    for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
+        page.push_str(&format!("  {name:<10} {}\n", safe(value)));
+    }
+    page
+}
+
+fn verdict(report: &RoundReport) -> String {
+    let Some(verdict) = &report.verdict else { return String::new() };
+    let mean = verdict.mean.map_or(String::new(), |mean| format!(", mean {mean:.2}"));
+    format!("{}{mean}", verdict.verdict.word())
+}
+
+fn section(page: &mut String, title: &str, lines: Vec<String>) {
+    if lines.is_empty() {
+        return;
+    }
+    page.push_str(&format!("\n{title}\n"));
+    for line in lines {
+        page.push_str(&format!("  {line}\n"));
+    }
+}
+
+fn reasons(report: &RoundReport) -> Vec<String> {
+    let reason = report
+        .reasons
+        .iter()
+        .map(|reason| format!("{} {}: {}", reason.stage.word(), safe(&reason.code), safe(&reason.text)));
+    reason.chain(report.notes.iter().map(|note| format!("note: {}", safe(note)))).collect()
+}
+
+fn changes(report: &RoundReport) -> Vec<String> {
+    let shown = report.changes.iter().take(FILES_SHOWN);
+    let mut lines: Vec<_> = shown
+        .map(|change| format!("{} {} +{} -{}", change.status, safe(&change.path), change.added, change.removed))
+        .collect();
+    if report.changes.len() > FILES_SHOWN {
+        lines.push(format!("and {} more files", report.changes.len() - FILES_SHOWN));
+    }
+    lines
+}
+
+fn gates(report: &RoundReport) -> Vec<String> {
+    if report.gates.is_empty() {
+        return Vec::new();
+    }
+    let mut table = Table::new(["GATE", "STATUS", "EXIT", "TIME", "EVIDENCE"]);
+    for gate in &report.gates {
+        let exit = gate.exit.map_or(super::NOTHING.to_owned(), |code| code.to_string());
+        let took = format!("{} ms", gate.duration_ms);
+        table.row([&gate.name, gate.status.word(), &exit, &took, &gate.evidence.join("; ")]);
+    }
+    table.render().lines().map(str::to_owned).collect()
+}
+
+fn outbox(report: &RoundReport) -> Vec<String> {
+    let line = |item: &loopwright_core::report::OutboxLine| {
+        let target = item.target.as_ref().map_or(String::new(), |target| format!(" on {}", safe(target)));
+        let receipt = item.receipt.as_ref().map_or(String::new(), |receipt| format!(": {}", safe(receipt)));
+        format!("{}{target}, {}{receipt}", safe(&item.kind), safe(&item.state))
+    };
+    report.outbox.iter().map(line).collect()
+}
+
+/// What a person can do about a round that ended, or stands, like this.
+pub(crate) fn next(report: &RoundReport) -> Vec<String> {
+    let round = safe(&report.round);
+    let name = safe(&report.loop_name);
+    let steps: Vec<String> = match report.outcome {
+        None => vec![format!("loopwright logs -f {round}")],
+        Some(RoundOutcome::Escalated) if report.outbox.iter().any(|item| item.state == "in-doubt") => {
+            vec!["look at the receiver: an item may or may not have arrived; it is never sent again blindly".to_owned()]
+        }
+        Some(RoundOutcome::Escalated) => vec![
+            format!("look:    loopwright report {round}"),
+            format!("approve: loopwright approve {round}"),
+            format!("deny:    loopwright deny {round} --why \"…\""),
+        ],
+        Some(RoundOutcome::Shipped | RoundOutcome::Reported) => vec![format!("loopwright report {round}")],
+        Some(RoundOutcome::NothingToDo) => vec![format!("nothing; loopwright run {name} asks again")],
+        Some(RoundOutcome::OverBudget) => {
+            vec![format!("raise the loop's `budget`, then: loopwright retry {round}")]
+        }
+        Some(RoundOutcome::RateLimited) => vec![format!("later: loopwright retry {round}")],
+        Some(
+            RoundOutcome::Rejected
+            | RoundOutcome::Plateaued
+            | RoundOutcome::Cannot
+            | RoundOutcome::Refused
+            | RoundOutcome::Empty
+            | RoundOutcome::Failed
+            | RoundOutcome::Interrupted
+            | RoundOutcome::Cancelled,
+        ) => again(report, &round),
+    };
+    steps
+}
+
+fn again(report: &RoundReport, round: &str) -> Vec<String> {
+    let mut steps = vec![format!("see how: loopwright logs {round}"), format!("again:   loopwright retry {round}")];
+    if !report.changes.is_empty() {
+        steps.push(format!("by hand: loopwright take {round}"));
+    }
+    steps
+}

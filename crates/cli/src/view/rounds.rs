@@ -1,0 +1,114 @@
+//! Rounds in a list, newest first, a page at a time.
+
+use super::time::{self, moment};
+use super::{NOTHING, SCHEMA};
+use crate::error::CommandError;
+use crate::output::Table;
+use loopwright::store::{RoundRow, RoundsQuery, Store};
+use serde::Serialize;
+
+/// The document of `rounds --json`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Rounds {
+    schema: u32,
+    pub(crate) rounds: Vec<RoundLine>,
+}
+
+/// One round.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct RoundLine {
+    pub(crate) round: String,
+    #[serde(rename = "loop")]
+    pub(crate) name: String,
+    pub(crate) repo: String,
+    pub(crate) item: Option<String>,
+    pub(crate) trigger: String,
+    pub(crate) level: String,
+    pub(crate) phase: String,
+    pub(crate) outcome: Option<String>,
+    pub(crate) started: String,
+    pub(crate) ended: Option<String>,
+    pub(crate) duration_s: Option<f64>,
+    pub(crate) attempts: i64,
+    pub(crate) spend: RoundSpend,
+    pub(crate) summary: String,
+    pub(crate) report: Option<String>,
+    #[serde(skip)]
+    started_ms: i64,
+}
+
+/// What a round cost.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct RoundSpend {
+    pub(crate) tokens: i64,
+    pub(crate) usd: f64,
+}
+
+impl From<RoundRow> for RoundLine {
+    fn from(row: RoundRow) -> Self {
+        Self {
+            started: moment(row.started_ms),
+            ended: row.ended_ms.map(moment),
+            duration_s: row.ended_ms.map(|ended| ended.saturating_sub(row.started_ms) as f64 / 1000.0),
+            spend: RoundSpend { tokens: row.spend_tokens, usd: row.spend_micros as f64 / 1.0e6 },
+            started_ms: row.started_ms,
+            round: row.id,
+            name: row.loop_name,
+            repo: row.repo,
+            item: row.item,
+            trigger: row.trigger,
+            level: row.level,
+            phase: row.phase,
+            outcome: row.outcome,
+            attempts: row.attempts,
+            summary: row.summary,
+            report: row.report,
+        }
+    }
+}
+
+impl Rounds {
+    /// Reads a page.
+    pub(crate) async fn read(store: &dyn Store, query: RoundsQuery) -> Result<Self, CommandError> {
+        let rows = store.rounds(query).await?;
+        Ok(Self { schema: SCHEMA, rounds: rows.into_iter().map(RoundLine::from).collect() })
+    }
+
+    /// Where nothing has run.
+    pub(crate) fn none() -> Self {
+        Self { schema: SCHEMA, rounds: Vec::new() }
+    }
+}
+
+/// The table for people.
+pub(crate) fn table(rounds: &[RoundLine], now: i64) -> String {
+    let mut table = Table::new(["ROUND", "LOOP", "OUTCOME", "STARTED", "TOOK", "TRIES", "SPEND", "ITEM"]);
+    for line in rounds {
+        table.row(line.cells(now));
+    }
+    table.render()
+}
+
+impl RoundLine {
+    /// How it ended; where it stands while it has not.
+    pub(crate) fn standing(&self) -> &str {
+        match (&self.ended, &self.outcome) {
+            (Some(_), Some(outcome)) => outcome,
+            _ => &self.phase,
+        }
+    }
+
+    fn cells(&self, now: i64) -> [String; 8] {
+        let took = self.duration_s.map_or(NOTHING.to_owned(), |seconds| time::span((seconds * 1000.0) as i64));
+        [
+            self.round.clone(),
+            self.name.clone(),
+            self.standing().to_owned(),
+            time::ago(self.started_ms, now),
+            took,
+            self.attempts.to_string(),
+            format!("${:.2}", self.spend.usd),
+            self.item.clone().unwrap_or_else(|| NOTHING.to_owned()),
+        ]
+    }
+}

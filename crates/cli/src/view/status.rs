@@ -1,0 +1,266 @@
+//! How all loops stand: loop files joined with the store's counters and open rounds. Flat in history: two or three indexed
+//! reads, whatever has run before.
+
+use super::loops::{Here, cadence};
+use super::time::{self, moment};
+use super::{NOTHING, SCHEMA};
+use crate::error::CommandError;
+use crate::output::Table;
+use loopwright::clock;
+use loopwright::store::{LoopRow, RoundRow, SpendChange, Store};
+use serde::Serialize;
+use std::collections::{BTreeSet, HashMap};
+
+/// The document of `status --json`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Status {
+    schema: u32,
+    /// The process that starts loops by itself; none in this build.
+    daemon: Option<()>,
+    /// The loops by name.
+    pub(crate) loops: Vec<LoopLine>,
+}
+
+/// One loop.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct LoopLine {
+    #[serde(rename = "loop")]
+    pub(crate) name: String,
+    pub(crate) repo: Option<String>,
+    pub(crate) cadence: Option<String>,
+    pub(crate) level: Option<String>,
+    pub(crate) status: LoopStatus,
+    pub(crate) last_run: Option<String>,
+    pub(crate) next: Option<String>,
+    pub(crate) runs: i64,
+    pub(crate) success_rate: Option<f64>,
+    pub(crate) items: i64,
+    pub(crate) avg_duration_s: Option<f64>,
+    pub(crate) failures: i64,
+    pub(crate) spend: DaySpend,
+    pub(crate) waiting: usize,
+    pub(crate) paused_reason: Option<String>,
+    #[serde(skip)]
+    pub(crate) last_run_ms: Option<i64>,
+}
+
+/// What a loop spent today.
+#[derive(Debug, Clone, Default, Serialize)]
+pub(crate) struct DaySpend {
+    pub(crate) day: String,
+    pub(crate) tokens: i64,
+    pub(crate) usd: f64,
+}
+
+/// Where a loop stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LoopStatus {
+    /// Nothing is under way.
+    Idle,
+    /// A round is under way.
+    Running,
+    /// A round waits for a person.
+    Waiting,
+    /// A round was under way when its process ended.
+    Stopped,
+    /// The loop file has problems.
+    Invalid,
+}
+
+impl LoopStatus {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Idle => "idle",
+            Self::Running => "running",
+            Self::Waiting => "waiting",
+            Self::Stopped => "stopped",
+            Self::Invalid => "invalid",
+        }
+    }
+}
+
+type Key = (String, String);
+
+/// What the store knows of all loops.
+#[derive(Default)]
+struct Known {
+    counters: HashMap<Key, LoopRow>,
+    open: HashMap<Key, Vec<RoundRow>>,
+    spends: HashMap<Key, SpendChange>,
+    day: String,
+    owner_lives: bool,
+}
+
+impl Known {
+    async fn read(store: Option<&dyn Store>, now: i64) -> Result<Self, CommandError> {
+        let mut known = Self { day: clock::day(now), ..Self::default() };
+        let Some(store) = store else { return Ok(known) };
+        known.counters = store.loops().await?.into_iter().map(|row| (key(&row.repo, &row.loop_name), row)).collect();
+        for row in store.open_rounds().await? {
+            known.open.entry(key(&row.repo, &row.loop_name)).or_default().push(row);
+        }
+        let spends = store.spends(&known.day).await?;
+        known.spends = spends.into_iter().map(|row| (key(&row.repo, &row.loop_name), row)).collect();
+        if known.open.values().flatten().any(|row| row.phase != "waiting") {
+            let owner = store.owner().await?;
+            known.owner_lives = owner.is_some_and(|owner| owner.lease_until_ms > now || owner.lives_here());
+        }
+        Ok(known)
+    }
+
+    fn line(&self, repo: &str, name: &str) -> LoopLine {
+        let at = key(repo, name);
+        let open = self.open.get(&at).map(Vec::as_slice).unwrap_or_default();
+        let waiting = open.iter().filter(|row| row.phase == "waiting").count();
+        let counters = self.counters.get(&at);
+        let ended = counters.map_or(0, |row| row.runs);
+        let last_open = open.iter().map(|row| row.started_ms).max();
+        let last_run_ms = counters.and_then(|row| row.last_run_ms).max(last_open);
+        let status = self.status(open, waiting);
+        LoopLine {
+            name: name.to_owned(),
+            repo: Some(repo.to_owned()),
+            cadence: None,
+            level: open.last().map(|row| row.level.clone()),
+            status,
+            last_run: last_run_ms.map(moment),
+            next: None,
+            // A round that waits has run; whether it was a success is not known yet.
+            runs: ended + i64::try_from(waiting).unwrap_or(i64::MAX),
+            success_rate: counters.filter(|_| ended > 0).map(|row| row.successes as f64 / ended as f64),
+            items: counters.map_or(0, |row| row.items),
+            avg_duration_s: counters.filter(|_| ended > 0).map(|row| row.duration_ms as f64 / ended as f64 / 1000.0),
+            failures: counters.map_or(0, |row| row.failures),
+            spend: self.spend(&at),
+            waiting,
+            paused_reason: (status == LoopStatus::Stopped).then(|| STOPPED.to_owned()),
+            last_run_ms,
+        }
+    }
+
+    fn status(&self, open: &[RoundRow], waiting: usize) -> LoopStatus {
+        match (open.len() - waiting, waiting) {
+            (0, 0) => LoopStatus::Idle,
+            (0, _) => LoopStatus::Waiting,
+            _ if self.owner_lives => LoopStatus::Running,
+            _ => LoopStatus::Stopped,
+        }
+    }
+
+    fn spend(&self, at: &Key) -> DaySpend {
+        let spent = self.spends.get(at);
+        DaySpend {
+            day: self.day.clone(),
+            tokens: spent.map_or(0, |row| row.settled_tokens),
+            usd: spent.map_or(0.0, |row| row.settled_micros as f64 / 1.0e6),
+        }
+    }
+}
+
+const STOPPED: &str =
+    "the process that ran it is gone; the next command that owns the store takes the round to its end";
+
+fn key(repo: &str, name: &str) -> Key {
+    (repo.to_owned(), name.to_owned())
+}
+
+impl Status {
+    /// Reads it. In a repository with loops its loops are shown, elsewhere all that the store knows.
+    pub(crate) async fn read(store: Option<&dyn Store>, here: Option<&Here>, now: i64) -> Result<Self, CommandError> {
+        let known = Known::read(store, now).await?;
+        let here = here.filter(|here| !here.loops.loops.is_empty() || !here.loops.findings.is_empty());
+        let mut loops = match here {
+            Some(here) => of_repo(&known, here),
+            None => everywhere(&known),
+        };
+        loops.sort_by(|a, b| (&a.name, &a.repo).cmp(&(&b.name, &b.repo)));
+        Ok(Self { schema: SCHEMA, daemon: None, loops })
+    }
+
+    /// The table for people; it is split in two where `width` does not hold it.
+    pub(crate) fn render(&self, now: i64, width: usize) -> String {
+        let mut whole = Table::new([STANDING.as_slice(), COUNTING.as_slice()].concat());
+        let (mut standing, mut counting) = (Table::new(STANDING), Table::new(["LOOP"].into_iter().chain(COUNTING)));
+        for line in &self.loops {
+            let (left, right) = (line.standing(now), line.counting());
+            whole.row(left.iter().chain(&right));
+            standing.row(&left);
+            counting.row(std::iter::once(&line.name).chain(&right));
+        }
+        let page = whole.render();
+        let fits = page.lines().all(|line| line.chars().count() <= width);
+        if fits { page } else { format!("{}\n\n{}", standing.render(), counting.render()) }
+    }
+}
+
+const STANDING: [&str; 4] = ["LOOP", "CADENCE", "STATUS", "LAST RUN"];
+const COUNTING: [&str; 8] = ["RUNS", "SUCCESS%", "ITEMS", "AVG DUR", "FAILURES", "LEVEL", "NEXT", "SPEND"];
+
+impl LoopLine {
+    fn standing(&self, now: i64) -> [String; 4] {
+        let cadence = self.cadence.clone().unwrap_or_else(|| NOTHING.to_owned());
+        let last = self.last_run_ms.map_or(NOTHING.to_owned(), |ms| time::ago(ms, now));
+        [self.name.clone(), cadence, self.status.word().to_owned(), last]
+    }
+
+    fn counting(&self) -> [String; 8] {
+        let or_nothing = |text: Option<String>| text.unwrap_or_else(|| NOTHING.to_owned());
+        [
+            self.runs.to_string(),
+            or_nothing(self.success_rate.map(|rate| format!("{:.0}%", rate * 100.0))),
+            self.items.to_string(),
+            or_nothing(self.avg_duration_s.map(|seconds| time::span((seconds * 1000.0) as i64))),
+            self.failures.to_string(),
+            or_nothing(self.level.clone()),
+            or_nothing(self.next.clone()),
+            format!("${:.2}", self.spend.usd),
+        ]
+    }
+}
+
+fn of_repo(known: &Known, here: &Here) -> Vec<LoopLine> {
+    let repo = &here.repo.id;
+    let mut lines: Vec<_> = here
+        .loops
+        .loops
+        .iter()
+        .map(|file| {
+            let mut line = known.line(repo, &file.spec.name);
+            line.cadence = Some(cadence(&file.spec.on));
+            line.level = Some(file.spec.level.short().to_owned());
+            line
+        })
+        .collect();
+    for (name, problem) in here.invalid() {
+        let mut line = known.line(repo, &name);
+        line.status = LoopStatus::Invalid;
+        line.paused_reason = Some(problem);
+        lines.push(line);
+    }
+    // A loop whose file is gone still shows while it waits for somebody.
+    let gone = known.open.keys().filter(|(of, name)| of == repo && !lines.iter().any(|line| line.name == *name));
+    let gone: Vec<_> = gone.map(|(of, name)| known.line(of, name)).collect();
+    lines.extend(gone);
+    lines
+}
+
+fn everywhere(known: &Known) -> Vec<LoopLine> {
+    let keys: BTreeSet<_> = known.counters.keys().chain(known.open.keys()).collect();
+    keys.into_iter().map(|(repo, name)| known.line(repo, name)).collect()
+}
+
+/// One loop by its name. A loop of another repository is found as well, as long as the name is not taken here.
+pub(crate) async fn one(
+    store: Option<&dyn Store>,
+    here: Option<&Here>,
+    name: &str,
+    now: i64,
+) -> Result<LoopLine, CommandError> {
+    let named = |status: Status| status.loops.into_iter().find(|line| line.name == name);
+    let found = match named(Status::read(store, here, now).await?) {
+        Some(line) => Some(line),
+        None => named(Status::read(store, None, now).await?),
+    };
+    found.ok_or_else(|| CommandError::unknown(format!("no loop is called `{name}`")).hint("see `loopwright status`"))
+}

@@ -1,0 +1,75 @@
+//! Moments and spans for people; documents have RFC 3339 and numbers instead.
+
+use loopwright::clock::{Clock as _, SystemClock, rfc3339};
+
+const SECOND: i64 = 1_000;
+const MINUTE: i64 = 60 * SECOND;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 24 * HOUR;
+
+/// Milliseconds since 1970.
+pub(crate) fn now_ms() -> i64 {
+    SystemClock.now_ms()
+}
+
+/// A moment for documents.
+pub(crate) fn moment(ms: i64) -> String {
+    rfc3339(ms)
+}
+
+/// The time of day of a moment, in UTC.
+pub(crate) fn clock(ms: i64) -> String {
+    rfc3339(ms).chars().skip(11).take(8).collect()
+}
+
+/// How long ago a moment was; a moment to come is now, since clocks differ a little.
+pub(crate) fn ago(ms: i64, now: i64) -> String {
+    match now.saturating_sub(ms) {
+        past if past < SECOND => "now".to_owned(),
+        past => format!("{} ago", coarse(past)),
+    }
+}
+
+/// How long it is until a moment.
+pub(crate) fn until(ms: i64, now: i64) -> String {
+    match ms.saturating_sub(now) {
+        left if left <= 0 => "expired".to_owned(),
+        left => format!("in {}", coarse(left)),
+    }
+}
+
+fn coarse(ms: i64) -> String {
+    match ms {
+        ms if ms < MINUTE => format!("{}s", (ms / SECOND).max(1)),
+        ms if ms < HOUR => format!("{}m", ms / MINUTE),
+        ms if ms < 2 * DAY => format!("{}h", ms / HOUR),
+        ms => format!("{}d", ms / DAY),
+    }
+}
+
+/// How long something took.
+pub(crate) fn span(ms: i64) -> String {
+    match ms.max(0) {
+        ms if ms < SECOND => format!("{ms}ms"),
+        ms if ms < MINUTE => format!("{}.{}s", ms / SECOND, ms % SECOND / 100),
+        ms if ms < HOUR => format!("{}m{:02}s", ms / MINUTE, ms % MINUTE / SECOND),
+        ms => format!("{}h{:02}m", ms / HOUR, ms % HOUR / MINUTE),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_and_distances_are_short() {
+        for (ms, expected) in [(-5, "0ms"), (820, "820ms"), (12_340, "12.3s"), (250_000, "4m10s"), (7_380_000, "2h03m")]
+        {
+            assert_eq!(span(ms), expected);
+        }
+        for (past, expected) in [(-9, "now"), (0, "now"), (59_999, "59s ago"), (HOUR, "1h ago"), (3 * DAY, "3d ago")] {
+            assert_eq!(ago(1_000_000, 1_000_000 + past), expected);
+        }
+        assert_eq!((until(5, 5), until(DAY + 1, 1)), ("expired".to_owned(), "in 24h".to_owned()));
+    }
+}
