@@ -8,6 +8,7 @@
 
 mod command;
 mod setup;
+mod soak;
 mod summary;
 mod test;
 mod tidy;
@@ -19,6 +20,7 @@ usage: cargo xtask VERB
 
   setup            install what the tests need (git, PostgreSQL, Python, Node, cargo-nextest)
   test [FILTER]    set-up, format, lints, docs, tidy, all tests; with FILTER only the tests it names
+  soak [--kills N] kill the real program at random moments (200 by default) and check what is left
   tidy [--bless]   house rules that no lint knows; --bless records today's long functions
 ";
 
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
     let ended = match words.as_slice() {
         ["setup"] => setup::run(),
         ["test", filter @ ..] => test::run(filter),
+        ["soak", words @ ..] => soak::Soak::of(words).and_then(|soak| soak.run()),
         ["tidy"] => tidy::run(tidy::Ratchet::Keep),
         ["tidy", "--bless"] => tidy::run(tidy::Ratchet::Bless),
         [] | ["help" | "--help" | "-h"] => {

@@ -2,7 +2,7 @@
 
 use crate::command::{cargo, run as run_command, watch};
 use crate::summary::{self, Counts};
-use crate::{setup, tidy};
+use crate::{setup, soak, tidy};
 use std::path::Path;
 use std::time::Instant;
 
@@ -60,6 +60,11 @@ const STEPS: &[Step] = &[
         name: "tests",
         when: When::Always,
         work: Work::Counted { words: &["nextest", "run", "--workspace"], see: summary::see_nextest },
+    },
+    Step {
+        name: "soak",
+        when: When::Whole,
+        work: Work::Inside(|| soak::Soak::of(&["--kills", "25"]).and_then(|soak| soak.run())),
     },
     Step {
         name: "documentation's examples",

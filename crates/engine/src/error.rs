@@ -21,6 +21,9 @@ pub enum EngineError {
     /// The workspaces of a repository could not be opened.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
+    /// The gates could not be looked at.
+    #[error(transparent)]
+    Gates(#[from] crate::gates::GatesError),
     /// The loop asks for what this build cannot do.
     #[error("loop `{name}` cannot run here: {}", why.join("; "))]
     NotRunnable {

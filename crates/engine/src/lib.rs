@@ -10,7 +10,6 @@ mod executor;
 pub mod gates;
 pub mod gc;
 pub mod git;
-mod interim;
 mod loop_engine;
 pub mod outbox;
 pub mod places;

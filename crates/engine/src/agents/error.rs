@@ -21,6 +21,14 @@ pub enum AgentError {
         /// What to do about it; may be empty.
         hint: String,
     },
+    /// A script has no block left for this start.
+    #[error("script exhausted: no block is left for the {who}")]
+    Exhausted {
+        /// For whom.
+        who: String,
+        /// What to do about it.
+        hint: String,
+    },
     /// A script that cannot be read.
     #[error("script line {line}: {text}")]
     Script {
@@ -41,7 +49,7 @@ impl AgentError {
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         match self {
-            Self::NotFound { hint, .. } | Self::Failed { hint, .. } => {
+            Self::NotFound { hint, .. } | Self::Failed { hint, .. } | Self::Exhausted { hint, .. } => {
                 Some(hint.as_str()).filter(|hint| !hint.is_empty())
             }
             Self::Script { .. } => None,

@@ -47,8 +47,8 @@ impl From<Examination> for SealFindings {
     }
 }
 
-/// Examines a candidate. `sensitive` adds to the built-in list; `texts` are what leaves besides the tree: the commit message and every outbox item, each with
-/// its place; `scanner` knows the values that may not leave.
+/// Examines a candidate. `sensitive` adds to the built-in list; `texts` are what leaves besides the tree: the commit
+/// message and every outbox item, each with its place; `scanner` knows the values that may not leave.
 ///
 /// # Errors
 /// A pattern of the loop is not a glob.

@@ -1,17 +1,96 @@
 //! Gate: runs the mechanical checks on a pristine checkout of the sealed commit, with the files that decide them from base.
 
-use super::{Run, Trouble};
+use super::{Run, Trouble, isolate, workspace_trouble};
+use crate::gates::{self, Baseline, Facts, GateEnv, Gates, GatesError, Resolved};
+use crate::progress::Notice;
 use loopwright_core::gate::GateResult;
-use loopwright_core::round::{Event, Gated, Stage};
+use loopwright_core::round::{Broke, Event, Gated, Stage};
 
 impl Run<'_> {
     pub(super) async fn gate(&mut self) -> Result<Event, Trouble> {
         let attempt = self.round.facts().attempt_number();
         self.stage(Stage::Gate, format!("{} gates on the sealed tree", self.spec().gates.len()));
-        Ok(Event::Gated(Gated { attempt, results: Vec::new(), inputs_edited: Vec::new() }))
+        let (results, inputs_edited) = self.run_gates().await?;
+        results.iter().for_each(|result| self.progress.notice(&Notice::Gate(result)));
+        Ok(Event::Gated(Gated { attempt, results, inputs_edited }))
     }
 
-    pub(super) async fn run_baseline(&self) -> Result<Vec<GateResult>, Trouble> {
-        Ok(Vec::new())
+    /// The results, and the gate inputs that the maker edited.
+    async fn run_gates(&mut self) -> Result<(Vec<GateResult>, Vec<String>), Trouble> {
+        if self.spec().gates.is_empty() {
+            return Ok((Vec::new(), Vec::new()));
+        }
+        let resolved = self.resolved().await?;
+        let baseline = self.measured_base(&resolved).await?;
+        let workspace = self.workspace(Stage::Gate)?;
+        let commit = isolate::parse(self.sealed_attempt()?.commit.as_deref().unwrap_or_default())?;
+        let sealed = self.spaces.sealed(workspace, &commit).await.map_err(workspace_trouble(Stage::Gate))?;
+        let facts = Facts::gather(self.spaces.engine(), &workspace.base, &sealed).await;
+        let facts = facts.map_err(gates_trouble(Stage::Gate))?;
+        let env = self.gate_env();
+        let cookie = format!("lw-{}", self.id());
+        let gates = Gates {
+            workspaces: &self.spaces,
+            workspace,
+            proc: &self.engine.proc,
+            env: &env,
+            cookie: &cookie,
+            cancel: self.cancel,
+        };
+        let edited = gates::edited_inputs(&resolved, &sealed).map_err(gates_trouble(Stage::Gate))?;
+        let results = gates.run(&resolved, &sealed, &facts, &[], &baseline).await;
+        Ok((results.map_err(gates_trouble(Stage::Gate))?, edited))
+    }
+
+    /// Gate programs and scripts, found before the maker could put others in their place.
+    async fn resolved(&mut self) -> Result<Resolved, Trouble> {
+        if let Some(resolved) = &self.resolved {
+            return Ok(resolved.clone());
+        }
+        let base = isolate::parse(self.round.facts().base.as_deref().unwrap_or_default())?;
+        let paths = gates::base_paths(self.spaces.engine(), &base).await.map_err(gates_trouble(Stage::Gate))?;
+        let resolved = gates::resolve(&self.spec().gates, &paths, &self.gate_env()).map_err(|errors| {
+            let text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            Trouble::Broke(Broke { stage: Stage::Gate, code: "gate-script".to_owned(), text })
+        })?;
+        self.resolved = Some(resolved.clone());
+        Ok(resolved)
+    }
+
+    fn gate_env(&self) -> GateEnv {
+        GateEnv { extra_path: self.engine.settings.extra_path.clone(), ..GateEnv::default() }
+    }
+
+    pub(super) async fn run_baseline(&mut self) -> Result<Vec<GateResult>, Trouble> {
+        let resolved = self.resolved().await?;
+        let baseline = self.measured_base(&resolved).await?;
+        Ok(baseline.results())
+    }
+
+    /// What the comparing gates say about base; measured again after a restart, because it costs no agent.
+    async fn measured_base(&mut self, resolved: &Resolved) -> Result<Baseline, Trouble> {
+        if let Some(baseline) = &self.baseline {
+            return Ok(baseline.clone());
+        }
+        let env = self.gate_env();
+        let cookie = format!("lw-{}", self.id());
+        let gates = Gates {
+            workspaces: &self.spaces,
+            workspace: self.workspace(Stage::Isolate)?,
+            proc: &self.engine.proc,
+            env: &env,
+            cookie: &cookie,
+            cancel: self.cancel,
+        };
+        let baseline = gates.baseline(resolved).await.map_err(gates_trouble(Stage::Isolate))?;
+        self.baseline = Some(baseline.clone());
+        Ok(baseline)
+    }
+}
+
+pub(super) fn gates_trouble(stage: Stage) -> impl Fn(GatesError) -> Trouble {
+    move |error| match error {
+        GatesError::Cancelled(_) => Trouble::Stopped,
+        error => Trouble::broke(stage, "gates", &error),
     }
 }

@@ -7,7 +7,7 @@ use crate::proc::{Cookie, How};
 use crate::staging;
 use crate::store::{Ceiling, Change, Reserve, SpendScope};
 use crate::{clock, prices};
-use loopwright_core::budget::{self, BudgetLimit, Reservation, Spend};
+use loopwright_core::budget::{self, BudgetLimit, Reservation, Spend, Usage};
 use loopwright_core::outbox;
 use loopwright_core::round::{AgentEnd, AgentStarted, Event, Feedback, Made, Stage, Staged};
 use loopwright_core::spec::{CheckMode, Role};
@@ -177,11 +177,14 @@ impl Run<'_> {
     }
 }
 
-/// What a start cost: an agent that could not be run at all cost nothing.
+/// What a start cost. An agent that could not be started cost nothing; one that broke may have, so it costs the reservation.
 pub(super) fn spend_of(outcome: &Result<AgentOutcome, AgentError>, reserved: Reservation, wall_ms: u64) -> Spend {
     match outcome {
         Ok(outcome) => budget::settle(outcome.usage, reserved, prices::dearest, wall_ms),
-        Err(_) => Spend { wall_ms, ..Spend::default() },
+        Err(AgentError::NotFound { .. } | AgentError::Script { .. } | AgentError::Exhausted { .. }) => {
+            Spend { wall_ms, ..Spend::default() }
+        }
+        Err(AgentError::Failed { .. }) => budget::settle(Usage::Unknown, reserved, prices::dearest, wall_ms),
     }
 }
 

@@ -25,6 +25,7 @@ pub use start::RunRequest;
 
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::gates::{Baseline, Resolved};
 use crate::git::UserRepo;
 use crate::proc::Cancel;
 use crate::progress::{Notice, Progress};
@@ -48,6 +49,10 @@ pub(crate) struct Run<'a> {
     repo: UserRepo,
     spaces: Workspaces,
     workspace: Option<Workspace>,
+    /// Gate programs, found before the maker ran.
+    resolved: Option<Resolved>,
+    /// What the comparing gates said about base.
+    baseline: Option<Baseline>,
     round: Round,
     /// How many events of this round are recorded.
     index: i64,

@@ -145,6 +145,8 @@ impl<'a> Run<'a> {
             repo,
             spaces,
             workspace,
+            resolved: None,
+            baseline: None,
             index: recorded.index,
             started_ms: recorded.started_ms,
             round: recorded.round,

@@ -1,13 +1,19 @@
 //! Seal: the maker is dead; its files become a tree of the engine's own, its staged items are made fit to be sent, and both
 //! are hashed into the candidate. Everything later refers to that hash.
 
+use super::gate::gates_trouble;
 use super::{Run, Trouble, isolate, workspace_trouble};
+use crate::gates::{self, Facts};
 use crate::git::CommitWords;
 use crate::workspace::{ChangeStatus, SealLimits, Sealed as SealedTree};
 use loopwright_core::level::LoopLevel;
 use loopwright_core::outbox::{self, SanitiseRules, StagedItem};
 use loopwright_core::round::{ChangeFact, Event, SealFindings, Sealed, Stage};
+use loopwright_core::secrets::Scanner;
 use loopwright_core::spec::ActionKind;
+
+/// Changed files that are listed in the record; the tree itself has them all.
+const CHANGES_RECORDED: usize = 2000;
 
 impl Run<'_> {
     pub(super) async fn seal(&mut self) -> Result<Event, Trouble> {
@@ -25,12 +31,15 @@ impl Run<'_> {
         let (items, notes) = self.candidate_items(!sealed.changes.is_empty());
         let mut findings = self.examine(&sealed, &items).await?;
         findings.notes.extend(notes);
+        if sealed.changes.len() > CHANGES_RECORDED {
+            findings.notes.push(format!("{} files changed; {CHANGES_RECORDED} are listed", sealed.changes.len()));
+        }
         Ok(Event::Sealed(Box::new(Sealed {
             attempt,
             candidate: outbox::candidate_hash(Some(sealed.tree.as_str()), &items),
             tree: sealed.tree.to_string(),
             commit: sealed.commit.to_string(),
-            changes: sealed.changes.iter().map(fact).collect(),
+            changes: sealed.changes.iter().take(CHANGES_RECORDED).map(fact).collect(),
             items,
             findings,
         })))
@@ -82,16 +91,23 @@ impl Run<'_> {
 
     async fn examine(&self, sealed: &SealedTree, items: &[StagedItem]) -> Result<SealFindings, Trouble> {
         let base = isolate::parse(self.round.facts().base.as_deref().unwrap_or_default())?;
-        let examined = crate::interim::gates::examine(
-            self.spec(),
-            &self.engine.settings.sensitive,
-            self.spaces.engine(),
-            &base,
-            sealed,
-            items,
-        );
-        examined.await.map_err(|error| Trouble::broke(Stage::Seal, "examine", &error))
+        let facts = Facts::gather(self.spaces.engine(), &base, sealed).await.map_err(gates_trouble(Stage::Seal))?;
+        let words = self.commit_words(self.round.facts().attempt_number());
+        let texts: Vec<_> = items.iter().flat_map(texts).chain([("commit message", words.message.as_str())]).collect();
+        let scanner = Scanner::new(Vec::<String>::new());
+        let sensitive = &self.engine.settings.sensitive;
+        let found = gates::examine(self.spec(), sensitive, &facts, &scanner, &texts).map_err(gates_trouble(Stage::Seal))?;
+        let refused_paths = sealed.refused.iter().map(ToString::to_string).collect();
+        Ok(SealFindings { refused_paths, ..found.into() })
     }
+}
+
+/// Every text of an item, with its place.
+fn texts(item: &StagedItem) -> impl Iterator<Item = (&str, &str)> {
+    let own = [item.title.as_deref(), Some(item.body.as_str())].into_iter().flatten();
+    let labels = item.labels.iter().map(String::as_str);
+    let comments = item.comments.iter().map(|comment| comment.body.as_str());
+    own.chain(labels).chain(comments).map(|text| (item.name.as_str(), text))
 }
 
 fn short(hash: &str) -> &str {

@@ -5,6 +5,8 @@ use super::journal::{self, When};
 use super::{Run, recorded};
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::gates::{self, GateEnv};
+use crate::git::Oid;
 use crate::proc::Cancel;
 use crate::progress::Progress;
 use crate::store::Batch;
@@ -12,7 +14,7 @@ use crate::workspace::Workspaces;
 use crate::{boundary, random};
 use loopwright_core::name::RoundId;
 use loopwright_core::round::{Action, Event, Item, Round, Started, Step};
-use loopwright_core::spec::CheckedSpec;
+use loopwright_core::spec::{CheckedSpec, Gate};
 use std::path::PathBuf;
 use tokio::time::Instant;
 
@@ -65,8 +67,9 @@ impl<'a> Run<'a> {
     ) -> Result<(Self, Vec<Action>), EngineError> {
         let repo = engine.git.discover(&request.repo).await?;
         // A repository without commits or without the asked base has no round: the person is told at once.
-        engine.git.head(&repo, request.spec.base.as_deref()).await?;
+        let head = engine.git.head(&repo, request.spec.base.as_deref()).await?;
         let spaces = Workspaces::open(engine.git.clone(), engine.places.root(), repo.clone()).await?;
+        gate_scripts_in_base(engine, &spaces, &request.spec, &head.commit).await?;
         let started_ms = engine.now_ms();
         let started = birth(request, &repo, started_ms)?;
         let item_failures = failures(engine, &started).await?;
@@ -80,6 +83,8 @@ impl<'a> Run<'a> {
             repo,
             spaces,
             workspace: None,
+            resolved: None,
+            baseline: None,
             round,
             index: 0,
             started_ms,
@@ -102,6 +107,27 @@ impl<'a> Run<'a> {
         self.index = self.engine.append(batch).await?;
         Ok(())
     }
+}
+
+/// A gate script that base does not have is the loop's mistake, not a round's: the person is told before anything starts.
+async fn gate_scripts_in_base(
+    engine: &Engine,
+    spaces: &Workspaces,
+    spec: &CheckedSpec,
+    base: &Oid,
+) -> Result<(), EngineError> {
+    if !spec.gates.iter().any(|gate| matches!(gate, Gate::Run(_))) {
+        return Ok(());
+    }
+    spaces.engine().import(spaces.repo(), base).await?;
+    let paths = gates::base_paths(spaces.engine(), base).await?;
+    let env = GateEnv { extra_path: engine.settings.extra_path.clone(), ..GateEnv::default() };
+    let unresolved = gates::resolve(&spec.gates, &paths, &env).err().unwrap_or_default();
+    if unresolved.is_empty() {
+        return Ok(());
+    }
+    let why = unresolved.iter().map(ToString::to_string).collect();
+    Err(EngineError::NotRunnable { name: spec.name.clone(), why })
 }
 
 fn birth(request: RunRequest, repo: &crate::git::UserRepo, now_ms: i64) -> Result<Started, EngineError> {

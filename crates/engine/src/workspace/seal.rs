@@ -179,6 +179,17 @@ impl Workspaces {
         Ok(Sealed { tree, commit, changes, refused: plan.refused, pr_body })
     }
 
+    /// A sealed commit as it was sealed, read back from the engine's repository: sizes and refusals are not kept there.
+    ///
+    /// # Errors
+    /// What git said.
+    pub async fn sealed(&self, workspace: &Workspace, commit: &Oid) -> Result<Sealed, WorkspaceError> {
+        let tree = self.engine.tree_of(commit).await?;
+        let nothing = Plan { files: Vec::new(), deleted: Vec::new(), refused: Vec::new() };
+        let changes = self.changes(&workspace.base, &tree, &nothing).await?;
+        Ok(Sealed { tree, commit: commit.clone(), changes, refused: Vec::new(), pr_body: None })
+    }
+
     async fn look(
         &self,
         workspace: &Workspace,

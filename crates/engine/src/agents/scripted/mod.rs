@@ -90,7 +90,7 @@ impl Scripted {
     fn prepare(&self, invocation: &Invocation) -> Result<(Spawn, String), AgentError> {
         let steps = self.chooser.choose(invocation.role, invocation.attempt).ok_or_else(|| {
             let who = format!("{}, attempt {}", invocation.role.word(), invocation.attempt);
-            AgentError::failed(format!("script exhausted: no block is left for the {who}"), EXHAUSTED_HINT)
+            AgentError::Exhausted { who, hint: EXHAUSTED_HINT.to_owned() }
         })?;
         // The cookie's randomness, under a byte that ordinary text does not hold.
         let marker = format!("\u{1e}{}\u{1e}", Cookie::new("note").as_str());

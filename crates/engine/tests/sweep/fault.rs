@@ -1,0 +1,82 @@
+//! Which fault is injected, and the hook that injects it.
+
+use loopwright::seam::{Moment, SeamFault, SeamHook};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What happens at the chosen call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// The call fails and had no effect.
+    FailBefore,
+    /// The process dies before the call.
+    CrashBefore,
+    /// The call took effect, then reports an error.
+    FailAfter,
+    /// The process dies right after the call took effect.
+    CrashAfter,
+    /// Nothing.
+    None,
+}
+
+impl Mode {
+    pub(crate) const ALL: [Self; 4] = [Self::FailBefore, Self::CrashBefore, Self::FailAfter, Self::CrashAfter];
+
+    pub(crate) fn word(self) -> String {
+        format!("{self:?}")
+    }
+
+    pub(crate) fn parse(word: &str) -> Self {
+        Self::ALL.into_iter().find(|mode| mode.word() == word).unwrap_or(Self::None)
+    }
+
+    fn moment(self) -> Option<Moment> {
+        match self {
+            Self::FailBefore | Self::CrashBefore => Some(Moment::Before),
+            Self::FailAfter | Self::CrashAfter => Some(Moment::After),
+            Self::None => None,
+        }
+    }
+}
+
+/// One fault: a mode at the n-th call.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fault {
+    pub(crate) mode: Mode,
+    pub(crate) n: usize,
+}
+
+impl Fault {
+    pub(crate) fn none() -> Self {
+        Self { mode: Mode::None, n: 0 }
+    }
+}
+
+/// Counts calls and strikes once. That it struck is written to a file, because the process may be gone afterwards.
+pub(crate) struct Hook {
+    pub(crate) fault: Fault,
+    pub(crate) count: AtomicUsize,
+    pub(crate) struck: PathBuf,
+}
+
+impl SeamHook for Hook {
+    fn hit(&self, moment: Moment, site: &'static str) -> Result<(), SeamFault> {
+        if self.fault.mode.moment() != Some(moment) || self.count.fetch_add(1, Ordering::SeqCst) != self.fault.n {
+            return Ok(());
+        }
+        std::fs::write(&self.struck, site).expect("the mark is written");
+        match self.fault.mode {
+            Mode::CrashBefore | Mode::CrashAfter => die(),
+            Mode::FailBefore => Err(SeamFault { site, when: "before" }),
+            Mode::FailAfter => Err(SeamFault { site, when: "after" }),
+            Mode::None => Ok(()),
+        }
+    }
+}
+
+/// As `kill -9` does it: no destructor runs.
+fn die() -> ! {
+    let me = rustix::process::getpid();
+    rustix::process::kill_process(me, rustix::process::Signal::KILL).expect("a process may kill itself");
+    unreachable!("the signal cannot be caught")
+}

@@ -1,0 +1,137 @@
+//! The n-th fault sweep: one scripted round that ships is run again and again; each time the n-th call at a seam fails, kills
+//! the process, or succeeds and then reports an error. After each, a new engine takes over, and the promises must hold.
+//!
+//! Not a libtest program: it re-executes itself as the engine that dies and as the scripted agent. It answers the few
+//! questions a test runner asks.
+#![allow(clippy::disallowed_methods, clippy::print_stdout, clippy::print_stderr, reason = "a test program of its own")]
+
+mod fault;
+mod oracle;
+mod world;
+
+use fault::{Fault, Mode};
+use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use world::World;
+
+const NAME: &str = "every_fault_leaves_the_promises_standing";
+const NESTED: &str = "a_fault_during_recovery_leaves_the_promises_standing";
+/// A sweep that finds fewer points than this does not sweep what it should.
+const POINTS_MIN: usize = 100;
+
+fn main() -> ExitCode {
+    loopwright::agents::main_if_asked();
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let word = |at: usize| args.get(at).map(String::as_str);
+    match word(0) {
+        Some("__round") => world::child(&args[1..]),
+        _ if args.iter().any(|arg| arg == "--list") => list(&args),
+        _ => run(&args),
+    }
+}
+
+fn list(args: &[String]) -> ExitCode {
+    if !args.iter().any(|arg| arg == "--ignored") {
+        println!("{NAME}: test\n{NESTED}: test");
+    }
+    ExitCode::SUCCESS
+}
+
+fn run(args: &[String]) -> ExitCode {
+    let asked = |name: &str| args.iter().all(|arg| arg.starts_with("--") || name.contains(arg.as_str()));
+    let mut failures = Vec::new();
+    if asked(NAME) {
+        failures.extend(sweep());
+    }
+    if asked(NESTED) {
+        failures.extend(nested());
+    }
+    for failure in &failures {
+        eprintln!("{failure}");
+    }
+    if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Every mode for every n, until a run meets no fault.
+fn sweep() -> Vec<String> {
+    let template = World::template();
+    let points = AtomicUsize::new(0);
+    let failures = Mutex::new(Vec::new());
+    for mode in Mode::ALL {
+        let next = AtomicUsize::new(0);
+        let end = AtomicUsize::new(usize::MAX);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    loop {
+                        let n = next.fetch_add(1, Ordering::SeqCst);
+                        if n >= end.load(Ordering::SeqCst) {
+                            return;
+                        }
+                        let world = template.copy();
+                        let met = world.run(Fault { mode, n });
+                        if !met {
+                            end.fetch_min(n, Ordering::SeqCst);
+                        } else {
+                            points.fetch_add(1, Ordering::SeqCst);
+                        }
+                        world.run(Fault::none());
+                        let wrong = oracle::check(&world);
+                        if !wrong.is_empty() {
+                            let mut all = failures.lock().expect("no thread panics while holding it");
+                            all.push(format!("{mode:?} at {n}: {}\n{}", wrong.join("; "), world.log()));
+                        }
+                    }
+                });
+            }
+        });
+        println!("{mode:?}: {} points", end.load(Ordering::SeqCst));
+    }
+    let points = points.into_inner();
+    println!("{points} fault points in all");
+    let mut failures = failures.into_inner().expect("the threads are gone");
+    if points < POINTS_MIN {
+        failures.push(format!("only {points} fault points were met, {POINTS_MIN} are expected"));
+    }
+    failures
+}
+
+/// Crash at a sample of points, then crash again at each point of the recovery that follows.
+fn nested() -> Vec<String> {
+    let template = World::template();
+    let mut failures = Vec::new();
+    let mut points = 0;
+    for first in (0..).step_by(9) {
+        let base = template.copy();
+        if !base.run(Fault { mode: Mode::CrashBefore, n: first }) {
+            break;
+        }
+        for second in 0.. {
+            let world = base.copy();
+            let met = world.run(Fault { mode: Mode::CrashBefore, n: second });
+            world.run(Fault::none());
+            let wrong = oracle::check(&world);
+            if !wrong.is_empty() {
+                failures.push(format!("crash at {first}, then at {second}: {}\n{}", wrong.join("; "), world.log()));
+            }
+            points += 1;
+            // Recovery points are dense at the start; later ones are the round's own, which the sweep above covers.
+            if !met || second >= 6 {
+                break;
+            }
+        }
+    }
+    println!("{points} nested fault points");
+    failures
+}
+
+/// Runs this program again as an engine.
+pub(crate) fn engine_process(args: &[String]) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
+    command.arg("__round").args(args).env_clear().env("PATH", loopwright_testkit::TRUSTED_PATH);
+    command
+}
+
+/// Shared by the hook and the engine.
+pub(crate) type Shared<T> = Arc<Mutex<T>>;

@@ -1,0 +1,114 @@
+//! The promises, as far as they can be seen from outside after a fault and a restart.
+
+use crate::world::{OCCURRENCE, World};
+use loopwright::store::{Mode, OutboxRow, RoundRow, RoundsQuery, SpendScope, SqlStore, Store};
+use loopwright_testkit::repo::{TreeDigest, git};
+use std::path::Path;
+
+/// Everything that does not hold.
+pub(crate) fn check(world: &World) -> Vec<String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let mut wrong = runtime.block_on(recorded(world));
+    let touched = world.before().changes(&TreeDigest::of(&world.repo()));
+    if !touched.is_empty() {
+        wrong.push(format!("the user's checkout was touched: {touched:?}"));
+    }
+    wrong
+}
+
+async fn recorded(world: &World) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let store = match SqlStore::open_sqlite(&world.state().join("store.db"), Mode::Read).await {
+        Ok(store) => store,
+        Err(error) => return vec![format!("the store does not open: {error}")],
+    };
+    let rounds = store.rounds(RoundsQuery { limit: 100, ..RoundsQuery::default() }).await.expect("rounds read");
+    once(&rounds, &mut wrong);
+    for round in &rounds {
+        ended(round, &mut wrong);
+        let outbox = store.outbox(&round.id).await.expect("outbox reads");
+        delivered(world, round, &outbox, &mut wrong);
+        processes(round, &mut wrong);
+        spend(&store, round, &mut wrong).await;
+    }
+    let report = store.verify().await.expect("the chain reads");
+    if report.broken.is_some() {
+        wrong.push(format!("the chain is broken: {:?}", report.broken));
+    }
+    wrong
+}
+
+/// P1: the occurrence has exactly one round.
+fn once(rounds: &[RoundRow], wrong: &mut Vec<String>) {
+    let mine = rounds.iter().filter(|round| round.occurrence == OCCURRENCE).count();
+    if mine != 1 {
+        wrong.push(format!("the occurrence has {mine} rounds"));
+    }
+}
+
+/// P9: every round came to an end, with a report.
+fn ended(round: &RoundRow, wrong: &mut Vec<String>) {
+    if round.phase != "ended" || round.outcome.is_none() {
+        wrong.push(format!("round {} is still at {}", round.id, round.phase));
+    }
+    if round.report.as_ref().is_some_and(|path| !Path::new(path).exists()) {
+        wrong.push("the recorded report is not there".to_owned());
+    }
+}
+
+/// P3, P4, P5: what is visible in the forge is exactly what the record says was sent, once, with the passed tree.
+fn delivered(world: &World, round: &RoundRow, outbox: &[OutboxRow], wrong: &mut Vec<String>) {
+    let forge = world.state().join("forge").join(&round.repo);
+    let pulls = count(&forge.join("pulls"), ".md");
+    let comments = count(&forge.join("issues/7"), ".md");
+    let sent = |kind: &str| outbox.iter().filter(|row| row.kind == kind && row.state == "sent").count();
+    let unsure = |kind: &str| outbox.iter().filter(|row| row.kind == kind && row.state == "in-doubt").count();
+    for (kind, visible) in [("pull-request", pulls), ("issue-comment", comments)] {
+        let (sent, unsure) = (sent(kind), unsure(kind));
+        if visible < sent || visible > sent + unsure || visible > 1 {
+            wrong.push(format!("{visible} of {kind} are visible, {sent} are recorded as sent, {unsure} in doubt"));
+        }
+    }
+    let shipped = round.outcome.as_deref() == Some("shipped");
+    if shipped && (pulls, comments) != (1, 1) {
+        wrong.push(format!("shipped, but {pulls} pull requests and {comments} comments are visible"));
+    }
+    if shipped {
+        let branch = format!("loop/mend/{}^{{tree}}", round.id);
+        let tree = git(&forge.join("repo.git"), ["rev-parse", &branch]);
+        if Some(tree.trim()) != round.tree.as_deref() {
+            wrong.push(format!("the forge has tree {}, the passed one is {:?}", tree.trim(), round.tree));
+        }
+    }
+    if outbox.iter().any(|row| matches!(row.state.as_str(), "staged" | "claimed" | "waiting")) {
+        wrong.push("an ended round has open deliveries".to_owned());
+    }
+}
+
+fn count(folder: &Path, ending: &str) -> usize {
+    let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
+    entries.filter_map(Result::ok).filter(|entry| entry.file_name().to_string_lossy().ends_with(ending)).count()
+}
+
+/// P7: nothing the round started is alive.
+fn processes(round: &RoundRow, wrong: &mut Vec<String>) {
+    let left = loopwright_sandbox::leftovers(&format!("lw-{}", round.id));
+    if !left.is_empty() {
+        wrong.push(format!("processes are left: {left:?}"));
+    }
+}
+
+/// P6: nothing stays reserved, and what a started agent may have used is charged.
+async fn spend(store: &SqlStore, round: &RoundRow, wrong: &mut Vec<String>) {
+    let day = loopwright::clock::day(round.started_ms);
+    let row = store.spend(SpendScope::Loop, &round.repo, &round.loop_name, &day).await.expect("spend reads");
+    if row.reserved_micros != 0 || row.reserved_tokens != 0 {
+        wrong.push(format!("{} tokens stay reserved", row.reserved_tokens));
+    }
+    if row.settled_tokens != round.spend_tokens || row.settled_micros != round.spend_micros {
+        wrong.push(format!("the day has {} tokens, the round {}", row.settled_tokens, round.spend_tokens));
+    }
+    if round.attempts > 0 && row.settled_tokens == 0 {
+        wrong.push("an agent was started and nothing was charged".to_owned());
+    }
+}

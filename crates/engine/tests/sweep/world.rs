@@ -1,0 +1,168 @@
+//! A small world: a repository with a bug, a loop that mends it, a state directory, and the engine process that works on it.
+
+use crate::engine_process;
+use crate::fault::{Fault, Hook, Mode};
+use loopwright::agents::Scripted;
+use loopwright::proc::Cancel;
+use loopwright::round::{Bindings, Outlet, RunRequest};
+use loopwright::seam::Seam;
+use loopwright::{AllowlistGate, Engine, EngineError, Settings};
+use loopwright_core::spec::{CheckedSpec, read_loop_file};
+use loopwright_testkit::repo::{TestRepo, TreeDigest};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+/// The one occurrence every run is about.
+pub(crate) const OCCURRENCE: &str = "sweep:1";
+
+const LOOP: &str = "---
+name: mend
+intent: Mend the sum.
+level: L3
+allow: [pull-request, issue-comment]
+attempts: 1
+gates:
+  - { name: tests, run: [sh, tests/run.sh], red_before: true }
+output:
+  - pull-request: { draft: false }
+  - issue-comment: { max: 1 }
+agents:
+  maker: { use: scripted, script: mend.script }
+---
+# Maker
+Mend the sum.
+";
+
+const SCRIPT: &str = "@ maker
+replace sum.sh \"$1 - $2\" \"$1 + $2\"
+stage issue-comment-7.md \"The sum adds again.\"
+usage input=100 output=20
+
+@ checker
+verdict pass correctness=5@sum.sh:2 scope=5@gate:tests tests=4@gate:tests
+";
+
+/// A folder with everything in it.
+pub(crate) struct World {
+    root: tempfile::TempDir,
+    before: TreeDigest,
+}
+
+impl World {
+    /// The world before anything happened.
+    pub(crate) fn template() -> Self {
+        let root = tempfile::tempdir().expect("a temporary folder");
+        let repo = TestRepo::at(&root.path().join("repo"));
+        repo.write("sum.sh", "#!/bin/sh\necho $(($1 - $2))\n");
+        repo.write("tests/run.sh", "test \"$(sh sum.sh 2 3)\" = 5 && echo 'ok 1 - adds'\n");
+        repo.write(".loopwright/loops/mend.md", LOOP);
+        repo.write(".loopwright/mend.script", SCRIPT);
+        repo.commit("a sum with a bug");
+        let before = TreeDigest::of(repo.path());
+        Self { root, before }
+    }
+
+    /// The same world somewhere else.
+    pub(crate) fn copy(&self) -> Self {
+        let root = tempfile::tempdir().expect("a temporary folder");
+        copy_folder(self.root.path(), root.path());
+        Self { before: TreeDigest::of(&root.path().join("repo")), root }
+    }
+
+    pub(crate) fn repo(&self) -> PathBuf {
+        self.root.path().join("repo")
+    }
+
+    pub(crate) fn state(&self) -> PathBuf {
+        self.root.path().join("state")
+    }
+
+    pub(crate) fn before(&self) -> &TreeDigest {
+        &self.before
+    }
+
+    /// What the engine processes printed.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.root.path().join("log")).unwrap_or_default()
+    }
+
+    /// Runs an engine process with a fault; says whether the fault was met.
+    pub(crate) fn run(&self, fault: Fault) -> bool {
+        let struck = self.root.path().join("struck");
+        let _ = std::fs::remove_file(&struck);
+        let args = [self.root.path().to_string_lossy().into_owned(), fault.mode.word(), fault.n.to_string()];
+        let output = engine_process(&args).output().expect("this program starts");
+        let site = std::fs::read_to_string(&struck).unwrap_or_default();
+        let text = format!(
+            "[{fault:?} {site}] {}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        let log = self.log() + &text + "\n";
+        std::fs::write(self.root.path().join("log"), log).expect("the log is written");
+        struck.exists()
+    }
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    let done = std::process::Command::new("cp").arg("-a").arg(from.join(".")).arg(to).status().expect("cp runs");
+    assert!(done.success());
+}
+
+/// The engine process: takes over what was left, then makes sure that the occurrence has its round.
+pub(crate) fn child(args: &[String]) -> ExitCode {
+    let [root, mode, n] = args else { return ExitCode::FAILURE };
+    let root = PathBuf::from(root);
+    let fault = Fault { mode: Mode::parse(mode), n: n.parse().expect("a number") };
+    let hook = Hook { fault, count: AtomicUsize::new(0), struck: root.join("struck") };
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    match runtime.block_on(work(&root, Seam::hooked(Arc::new(hook)))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error:?}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn work(root: &Path, seam: Seam) -> Result<(), EngineError> {
+    let settings = Settings { seam, ..Settings::new(root.join("state")) };
+    let engine = Engine::open(settings).await?;
+    let repo = root.join("repo");
+    let bind = bindings(&repo);
+    for row in engine.abandoned().await? {
+        let round = engine.resume(&row.id, &bind, &(), &Cancel::new()).await?;
+        println!("resumed {} → {:?}", row.id, round.outcome());
+    }
+    let request =
+        RunRequest { occurrence: Some(OCCURRENCE.to_owned()), ..RunRequest::manual(spec(&repo), &repo, "sweep") };
+    match engine.run(request, &bind, &(), &Cancel::new()).await {
+        Ok(report) => println!("ran {} → {:?} {:?}", report.round, report.outcome, report.reasons),
+        Err(EngineError::Store(error)) if is_taken(&error) => println!("{error}"),
+        Err(error) => return Err(error),
+    }
+    engine.close().await
+}
+
+fn is_taken(error: &loopwright::store::StoreError) -> bool {
+    matches!(error.kind, loopwright::store::StoreErrorKind::Occurrence { .. })
+}
+
+fn spec(repo: &Path) -> CheckedSpec {
+    let text = std::fs::read(repo.join(".loopwright/loops/mend.md")).expect("the loop file is there");
+    read_loop_file("mend.md", &text).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+fn bindings(repo: &Path) -> Bindings {
+    let script = repo.join(".loopwright/mend.script");
+    let agent = || Arc::new(Scripted::read(&script).expect("the script reads"));
+    Bindings {
+        maker: agent(),
+        checker: Some(agent()),
+        gate: Arc::new(AllowlistGate::new(["pull-request", "issue-comment"])),
+        outlet: Outlet::LocalForge,
+    }
+}

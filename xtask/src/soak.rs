@@ -1,0 +1,236 @@
+//! `cargo xtask soak [--kills N] [--seed S]`: kills the real program at random moments and looks whether the promises stand:
+//! every round ends, nothing ships twice, no process is left, the chain is whole.
+
+use crate::command::{self, cargo};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// The longest wait before a kill; a whole round takes less on a quiet machine, so some rounds get through.
+const DELAY_MAX_MS: u64 = 900;
+
+const LOOP: &str = "---
+name: mend
+intent: Mend the sum.
+level: L3
+allow: [pull-request]
+attempts: 1
+gates:
+  - { name: tests, run: [sh, tests/run.sh], red_before: true }
+output:
+  - pull-request: { draft: false }
+agents:
+  maker: { use: scripted, script: mend.script }
+budget:
+  day: { usd: 100000 }
+---
+# Maker
+Mend the sum.
+";
+
+const SCRIPT: &str = "@ maker
+replace sum.sh \"$1 - $2\" \"$1 + $2\"
+usage input=100 output=20
+
+@ checker
+verdict pass correctness=5@sum.sh:2 scope=5@gate:tests tests=4@gate:tests
+";
+
+/// What the command line asks for.
+pub(crate) struct Soak {
+    kills: u32,
+    seed: u64,
+}
+
+impl Soak {
+    /// Reads `--kills N` and `--seed S`.
+    pub(crate) fn of(words: &[&str]) -> Result<Self, String> {
+        let mut soak = Self { kills: 200, seed: std::process::id().into() };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            let number = words.next().and_then(|text| text.parse::<u64>().ok());
+            match (*word, number) {
+                ("--kills", Some(number)) => soak.kills = u32::try_from(number).map_err(|_| "too many kills")?,
+                ("--seed", Some(number)) => soak.seed = number,
+                _ => return Err(format!("soak takes --kills N and --seed S, not `{word}`")),
+            }
+        }
+        Ok(soak)
+    }
+
+    pub(crate) fn run(&self) -> Result<(), String> {
+        let mut build = cargo();
+        build.args(["build", "--quiet", "-p", "loopwright-cli"]);
+        command::run(build)?;
+        let world = World::new()?;
+        println!("soak: {} kills, seed {}", self.kills, self.seed);
+        let begun = Instant::now();
+        let (runs, whole) = self.strike(&world)?;
+        // Two quiet runs: the first takes over what the last kill left.
+        for _ in 0..2 {
+            let ended = world.loopwright(&["run", "mend"]).output().map_err(|error| error.to_string())?;
+            if ended.status.code() != Some(0) {
+                return Err(format!("the last run: {}", String::from_utf8_lossy(&ended.stderr)));
+            }
+        }
+        let tally = world.examine()?;
+        println!(
+            "soak: {runs} runs, {} killed, {whole} got through; {} rounds: {tally:?}; {:.0} s",
+            self.kills,
+            tally.values().sum::<usize>(),
+            begun.elapsed().as_secs_f64()
+        );
+        Ok(())
+    }
+
+    fn strike(&self, world: &World) -> Result<(u32, u32), String> {
+        let mut random = self.seed | 1;
+        let (mut kills, mut runs, mut whole) = (0, 0, 0);
+        while kills < self.kills {
+            let child =
+                world.loopwright(&["run", "mend"]).spawn().map_err(|error| format!("start loopwright: {error}"))?;
+            runs += 1;
+            if killed(child, Duration::from_millis(next(&mut random) % DELAY_MAX_MS)) {
+                kills += 1;
+            } else {
+                whole += 1;
+            }
+        }
+        Ok((runs, whole))
+    }
+}
+
+/// Xorshift: enough to spread moments, and repeatable from its seed.
+fn next(state: &mut u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    *state
+}
+
+/// Kills the child when it is still running after the delay; says whether it did.
+fn killed(mut child: Child, delay: Duration) -> bool {
+    let pid = rustix::process::Pid::from_child(&child);
+    let (sender, ended) = mpsc::channel();
+    let waiter = std::thread::spawn(move || {
+        let _ = child.wait();
+        let _ = sender.send(());
+    });
+    let late = ended.recv_timeout(delay).is_err();
+    if late {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+    }
+    let _ = waiter.join();
+    late
+}
+
+/// A repository with a bug and a loop that mends it, over and over.
+struct World {
+    root: tempfile::TempDir,
+    binary: PathBuf,
+}
+
+impl World {
+    fn new() -> Result<Self, String> {
+        let root = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let world = Self { root, binary: command::root().join("target/debug/loopwright") };
+        let repo = world.repo();
+        let files = [
+            ("sum.sh", "#!/bin/sh\necho $(($1 - $2))\n"),
+            ("tests/run.sh", "test \"$(sh sum.sh 2 3)\" = 5 && echo 'ok 1 - adds'\n"),
+            (".loopwright/loops/mend.md", LOOP),
+            (".loopwright/mend.script", SCRIPT),
+        ];
+        for (name, text) in files {
+            let path = repo.join(name);
+            let folder = path.parent().unwrap_or(&repo);
+            std::fs::create_dir_all(folder)
+                .and_then(|()| std::fs::write(&path, text))
+                .map_err(|error| error.to_string())?;
+        }
+        for words in [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "-q", "-m", "a sum with a bug"]] {
+            let mut git = command::program("git");
+            git.current_dir(&repo).args(["-c", "user.name=t", "-c", "user.email=t@localhost"]).args(words);
+            command::run(git)?;
+        }
+        Ok(world)
+    }
+
+    fn repo(&self) -> PathBuf {
+        self.root.path().join("repo")
+    }
+
+    fn state(&self) -> PathBuf {
+        self.root.path().join("state")
+    }
+
+    fn loopwright(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(&self.binary);
+        command.args(words).current_dir(self.repo()).env_clear();
+        command.env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", self.root.path());
+        command.env("LOOPWRIGHT_STATE_DIR", self.state());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn json(&self, words: &[&str]) -> Result<Value, String> {
+        let output = self.loopwright(words).output().map_err(|error| error.to_string())?;
+        if !output.status.success() {
+            return Err(format!("loopwright {words:?}: {}", String::from_utf8_lossy(&output.stderr)));
+        }
+        serde_json::from_slice(&output.stdout).map_err(|error| format!("loopwright {words:?}: {error}"))
+    }
+
+    /// Every promise that can be seen from outside; answers with the rounds by outcome.
+    fn examine(&self) -> Result<BTreeMap<String, usize>, String> {
+        self.json(&["verify", "--json"])?;
+        let document = self.json(&["rounds", "--limit", "100000", "--json"])?;
+        let rounds = document["rounds"].as_array().ok_or("`rounds` has no list")?;
+        let mut tally = BTreeMap::new();
+        for round in rounds {
+            let outcome = round["outcome"].as_str().ok_or_else(|| format!("a round has not ended: {round}"))?;
+            *tally.entry(outcome.to_owned()).or_insert(0) += 1;
+        }
+        if let Some(odd) = tally.keys().find(|outcome| !matches!(outcome.as_str(), "shipped" | "interrupted")) {
+            return Err(format!("a round ended {odd}, which a kill must not cause: {tally:?}"));
+        }
+        let shipped = tally.get("shipped").copied().unwrap_or(0);
+        let pulls = pulls(&self.state().join("forge"))?;
+        if pulls != shipped {
+            return Err(format!("{pulls} pull requests are visible, {shipped} rounds shipped"));
+        }
+        let left = survivors();
+        if !left.is_empty() {
+            return Err(format!("processes are left: {left:?}"));
+        }
+        Ok(tally)
+    }
+}
+
+fn pulls(forge: &Path) -> Result<usize, String> {
+    let mut count = 0;
+    for repo in std::fs::read_dir(forge).map_err(|error| error.to_string())? {
+        let folder = repo.map_err(|error| error.to_string())?.path().join("pulls");
+        for entry in std::fs::read_dir(folder).map_err(|error| error.to_string())? {
+            let name = entry.map_err(|error| error.to_string())?.file_name();
+            count += usize::from(name.to_string_lossy().ends_with(".md"));
+        }
+    }
+    Ok(count)
+}
+
+/// Processes that carry a cookie of ours. Other engines on this machine would be counted too, so a soak wants to be alone.
+fn survivors() -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    let pids = entries
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_name().to_string_lossy().bytes().all(|b| b.is_ascii_digit()));
+    let marked = pids.filter(|entry| {
+        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|pair| pair.starts_with(b"LOOPWRIGHT_COOKIE=lw-"))
+    });
+    marked.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
