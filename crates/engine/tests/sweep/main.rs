@@ -12,7 +12,7 @@ mod world;
 use fault::{Fault, Mode};
 use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use world::World;
 
 const NAME: &str = "every_fault_leaves_the_promises_standing";
@@ -132,6 +132,3 @@ pub(crate) fn engine_process(args: &[String]) -> Command {
     command.arg("__round").args(args).env_clear().env("PATH", loopwright_testkit::TRUSTED_PATH);
     command
 }
-
-/// Shared by the hook and the engine.
-pub(crate) type Shared<T> = Arc<Mutex<T>>;

@@ -108,7 +108,8 @@ async fn spend(store: &SqlStore, round: &RoundRow, wrong: &mut Vec<String>) {
     if row.settled_tokens != round.spend_tokens || row.settled_micros != round.spend_micros {
         wrong.push(format!("the day has {} tokens, the round {}", row.settled_tokens, round.spend_tokens));
     }
-    if round.attempts > 0 && row.settled_tokens == 0 {
+    let ran = matches!(round.outcome.as_deref(), Some("shipped" | "interrupted"));
+    if ran && round.attempts > 0 && row.settled_tokens == 0 {
         wrong.push("an agent was started and nothing was charged".to_owned());
     }
 }
