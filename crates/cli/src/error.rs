@@ -167,6 +167,7 @@ impl From<EngineError> for CommandError {
             EngineError::Stale(_) => Self::refused(error.to_string()).hint("see `loopwright inbox`"),
             EngineError::Place(_)
             | EngineError::Workspace(_)
+            | EngineError::Gates(_)
             | EngineError::History { .. }
             | EngineError::Unreadable { .. }
             | EngineError::Sweep(_)
