@@ -96,7 +96,8 @@ impl Run<'_> {
         let texts: Vec<_> = items.iter().flat_map(texts).chain([("commit message", words.message.as_str())]).collect();
         let scanner = Scanner::new(Vec::<String>::new());
         let sensitive = &self.engine.settings.sensitive;
-        let found = gates::examine(self.spec(), sensitive, &facts, &scanner, &texts).map_err(gates_trouble(Stage::Seal))?;
+        let found =
+            gates::examine(self.spec(), sensitive, &facts, &scanner, &texts).map_err(gates_trouble(Stage::Seal))?;
         let refused_paths = sealed.refused.iter().map(ToString::to_string).collect();
         Ok(SealFindings { refused_paths, ..found.into() })
     }

@@ -11,8 +11,8 @@ mod world;
 
 use fault::{Fault, Mode};
 use std::process::{Command, ExitCode};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use world::World;
 
 const NAME: &str = "every_fault_leaves_the_promises_standing";
