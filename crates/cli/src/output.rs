@@ -81,6 +81,11 @@ impl Output {
         }
     }
 
+    /// Another printer for the same streams.
+    pub(crate) fn twin(&self) -> Self {
+        Self { form: self.form, colour_out: self.colour_out, colour_err: self.colour_err, trouble: Mutex::new(None) }
+    }
+
     /// Whether the answer is one JSON document.
     pub(crate) fn is_json(&self) -> bool {
         self.form == Form::Json

@@ -7,8 +7,14 @@ use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
 use loopwright_core::spec::SandboxMode;
 
-/// How a round ended, for people.
+/// How a round ended, for people, and what they would probably do next.
 pub(crate) fn end(out: &Output, report: &RoundReport) -> String {
+    let steps = next_steps(report).into_iter().map(|step| format!("\n  next: {step}"));
+    format!("{}{}", told(out, report), steps.collect::<String>())
+}
+
+/// How a round ended, for people.
+pub(crate) fn told(out: &Output, report: &RoundReport) -> String {
     let mut lines = vec![headline(out, report)];
     lines.extend(report.reasons.iter().map(|reason| format!("  {}: {}", reason.stage.word(), safe(&reason.text))));
     // The report itself has a line of its own below.
@@ -23,7 +29,6 @@ pub(crate) fn end(out: &Output, report: &RoundReport) -> String {
     if let Some(path) = &report.report {
         lines.push(format!("  report: {}", safe(path)));
     }
-    lines.extend(next_steps(report).into_iter().map(|step| format!("  next: {step}")));
     lines.join("\n")
 }
 

@@ -107,7 +107,7 @@ impl Context {
     /// Where agents and gates find further programs: the folders of `PATH` that exist, are absolute and lie outside the
     /// repository, after the system's own. So a toolchain in the user's home works, and a file of the repository is never
     /// taken for a program of the system.
-    pub(super) fn extra_path(&self, work_tree: Option<&Path>) -> Vec<PathBuf> {
+    pub(crate) fn extra_path(&self, work_tree: Option<&Path>) -> Vec<PathBuf> {
         let trusted: Vec<_> = std::env::split_paths(loopwright::proc::trusted_path()).collect();
         let outside = |dir: &PathBuf| work_tree.is_none_or(|tree| !real(dir).starts_with(real(tree)));
         let wanted = |dir: &PathBuf| dir.is_absolute() && dir.is_dir() && !trusted.contains(dir) && outside(dir);

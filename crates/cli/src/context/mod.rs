@@ -21,7 +21,7 @@ use crate::output::{Colour, Form, Output};
 use crate::progress::Telling;
 use loopwright::git::{Git, UserRepo};
 use loopwright::seam::Seam;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Everything a verb is given besides its own arguments.
 #[derive(Debug)]
@@ -40,6 +40,13 @@ impl Context {
         let form = if flags.json { Form::Json } else { Form::Text };
         let colour = if flags.no_color || env.no_colour { Colour::Never } else { Colour::Terminals };
         Self { out: Output::new(form, colour), env, repo: flags.repo, state: flags.state }
+    }
+
+    /// The same command about another repository and state directory.
+    pub(crate) fn elsewhere(&self, repo: &Path, state: &Path) -> Self {
+        // The user's own configuration has no say there.
+        let env = Environment { config: None, store: None, xdg_config: None, home: None, ..self.env.clone() };
+        Self { env, out: self.out.twin(), repo: Some(repo.to_owned()), state: Some(state.to_owned()) }
     }
 
     /// The git door.

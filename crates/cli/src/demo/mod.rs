@@ -1,9 +1,151 @@
-//! `demo`: the whole story on a throw-away repository, with the scripted agent.
+//! `demo`: the whole story on a throw-away repository with the scripted agent. An honest change is verified, approved and
+//! sent to the local forge; a cheating one is caught; a report is written. No key, no network, nothing of the user touched.
+
+mod shop;
 
 use crate::context::Context;
 use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::output::{Look, safe};
+use crate::progress::Screen;
+use crate::signals::{self, Running};
+use crate::story;
 use crate::verbs::Ended;
+use loopwright::Engine;
+use loopwright::git::UserRepo;
+use loopwright::proc::Cancel;
+use loopwright::round::RunRequest;
+use loopwright_core::outcome::RoundOutcome;
+use loopwright_core::report::RoundReport;
+use serde::Serialize;
+use std::path::Path;
 
-pub(crate) async fn run(_: &Context) -> Ended {
-    Err(CommandError::failed("not in this build yet"))
+/// Who approves in the demo, on record.
+const ACTOR: &str = "demo";
+
+/// What `demo --json` prints.
+#[derive(Debug, Serialize)]
+struct Document<'r> {
+    schema: u32,
+    folder: &'r Path,
+    repo: &'r Path,
+    state: &'r Path,
+    as_told: bool,
+    rounds: &'r [RoundReport],
+}
+
+pub(crate) async fn run(cx: &Context) -> Ended {
+    let shop = shop::Shop::build(cx).await?;
+    let cx = cx.elsewhere(&shop.repo, &shop.state);
+    let told = tell(&cx, &shop).await?;
+    let as_told = told.iter().map(|report| report.outcome).eq([
+        Some(RoundOutcome::Shipped),
+        Some(RoundOutcome::Rejected),
+        Some(RoundOutcome::Reported),
+    ]);
+    let document =
+        Document { schema: 1, folder: &shop.folder, repo: &shop.repo, state: &shop.state, as_told, rounds: &told };
+    cx.out.answer(&document, || ending(&cx, &shop, &told));
+    if as_told {
+        Ok(Exit::DONE)
+    } else {
+        Err(CommandError::failed("the demo did not go as it should; the reports say why"))
+    }
+}
+
+async fn tell(cx: &Context, shop: &shop::Shop) -> Result<Vec<RoundReport>, CommandError> {
+    let repo = cx.repo().await?;
+    let cancel = signals::cancel(&Running::default());
+    let engine = cx.owner(Some(&repo), &cancel).await?;
+    let play = Play { cx, engine: &engine, repo: &repo, cancel: &cancel };
+    play.say(&format!("A shop with a bug was put into {}.", shop.repo.display()));
+    play.say("Its discount makes things dearer, and a test says so. Three loops look at it.");
+    let told = vec![play.honest().await?, play.cheat().await?, play.report().await?];
+    engine.close().await?;
+    Ok(told)
+}
+
+/// The stage on which the loops play.
+struct Play<'p> {
+    cx: &'p Context,
+    engine: &'p Engine,
+    repo: &'p UserRepo,
+    cancel: &'p Cancel,
+}
+
+impl Play<'_> {
+    fn say(&self, text: &str) {
+        self.cx.out.say(text);
+    }
+
+    fn act(&self, title: &str) {
+        self.say(&format!("\n{}", self.cx.out.look(Look::Bold, title)));
+    }
+
+    async fn honest(&self) -> Result<RoundReport, CommandError> {
+        self.act("1. mend-cart, at L2: works by itself, ships only with your yes");
+        let report = self.round("mend-cart").await?;
+        self.say(&story::told(&self.cx.out, &report));
+        if report.outcome != Some(RoundOutcome::Escalated) {
+            return Ok(report);
+        }
+        self.say(&format!(
+            "\nGates and checker agree, so it waits for a person. The demo now approves it as `{ACTOR}`."
+        ));
+        let loops = self.cx.loops(self.repo)?;
+        let bind = self.cx.bindings(&loops.find("mend-cart")?.spec, &self.repo.work_tree)?;
+        let candidate = report.candidate.clone().unwrap_or_default();
+        let screen = self.screen()?;
+        let report = self.engine.approve(&report.round, &candidate, ACTOR, &bind, &screen).await?;
+        self.say(&story::told(&self.cx.out, &report));
+        Ok(report)
+    }
+
+    async fn cheat(&self) -> Result<RoundReport, CommandError> {
+        self.act("2. quick-fix, at L2: its maker deletes the failing test and claims success");
+        let report = self.round("quick-fix").await?;
+        self.say(&story::told(&self.cx.out, &report));
+        self.say("Its words were never read: the tests of base are counted, and one was missing.");
+        Ok(report)
+    }
+
+    async fn report(&self) -> Result<RoundReport, CommandError> {
+        self.act("3. morning-report, at L1: reads and reports, nothing else leaves");
+        let report = self.round("morning-report").await?;
+        self.say(&story::told(&self.cx.out, &report));
+        for line in report.agent_report.iter().flat_map(|text| text.lines()) {
+            self.say(&format!("  | {}", safe(line)));
+        }
+        Ok(report)
+    }
+
+    async fn round(&self, name: &str) -> Result<RoundReport, CommandError> {
+        let loops = self.cx.loops(self.repo)?;
+        let spec = loops.find(name)?.spec.clone();
+        let bind = self.cx.bindings(&spec, &self.repo.work_tree)?;
+        let request = RunRequest::manual(spec, &self.repo.work_tree, ACTOR);
+        let screen = self.screen()?;
+        Ok(self.engine.run(request, &bind, &screen, self.cancel).await?)
+    }
+
+    fn screen(&self) -> Result<Screen<'_>, CommandError> {
+        Ok(Screen::new(&self.cx.out, self.cx.telling()?, &Running::default()))
+    }
+}
+
+fn ending(cx: &Context, shop: &shop::Shop, told: &[RoundReport]) -> String {
+    let mut lines = vec![format!("\n{}", cx.out.look(Look::Bold, "Where to look"))];
+    for report in told {
+        let path = report.report.as_deref().unwrap_or("no report");
+        lines.push(format!("  {:<15} {path}", report.loop_name));
+    }
+    let pull = told.iter().flat_map(|report| &report.outbox).find_map(|item| item.receipt.clone());
+    lines.push(format!("  {:<15} {}", "pull request", pull.as_deref().unwrap_or("none")));
+    lines.push(format!("  {:<15} {}", "everything", shop.folder.display()));
+    lines.push(format!("\n{}", cx.out.look(Look::Bold, "What to do next")));
+    let here = format!("loopwright --repo {} --state {}", shop.repo.display(), shop.state.display());
+    lines.push(format!("  {here} status"));
+    lines.push(format!("  {here} why {}", told.get(1).map_or("", |report| report.round.as_str())));
+    lines.push("  cd YOUR-REPOSITORY && loopwright init".to_owned());
+    lines.join("\n")
 }
