@@ -43,6 +43,8 @@ pub(crate) struct Global {
 pub(crate) enum Verb {
     /// The whole story on a throw-away repository: no key, no network, no set-up
     Demo,
+    /// Write `.loopwright/` with one example loop that suits the repository
+    Init,
     /// Check all loop files, or one loop, and the configuration
     Check(verbs::check::Args),
     /// Run one round of a loop now
@@ -77,6 +79,10 @@ pub(crate) enum Verb {
     Retry(verbs::retry::Args),
     /// Put a round's candidate on a new branch of your repository
     Take(verbs::take::Args),
+    /// Try gates out
+    Gates(verbs::gates::Args),
+    /// Look at this machine: what is there, what is missing, what to do
+    Doctor(verbs::doctor::Args),
     /// Print a script that completes commands in a shell
     Completions(verbs::completions::Args),
 }

@@ -5,7 +5,6 @@ use crate::exit::Exit;
 use loopwright::EngineError;
 use loopwright::git::{GitError, GitErrorKind};
 use loopwright::store::{StoreError, StoreErrorKind};
-use loopwright_core::spec::{Problem, Problems};
 use serde::Serialize;
 
 /// What kind of no this is. The words are part of the JSON of errors.
@@ -62,8 +61,17 @@ pub(crate) struct CommandError {
     pub(crate) hints: Vec<String>,
     /// Where.
     pub(crate) places: Vec<Place>,
-    /// Findings printed above the error for people: files with carets.
-    pub(crate) detail: Option<String>,
+    /// What people see instead of the text when files have problems.
+    pub(crate) detail: Option<Detail>,
+}
+
+/// Problems of files, as people see them.
+#[derive(Debug)]
+pub(crate) struct Detail {
+    /// Each with its line and a caret.
+    pub(crate) rendered: String,
+    /// How many there are.
+    pub(crate) summary: String,
 }
 
 impl CommandError {
@@ -103,19 +111,6 @@ impl CommandError {
         let number = |number| Some(number).filter(|number| *number > 0);
         self.places.push(Place { file: file.into(), line: number(line), column: number(column) });
         self
-    }
-
-    /// Everything that is wrong with some files, at once.
-    pub(crate) fn problems(problems: &Problems) -> Self {
-        let mut files: Vec<_> = problems.iter().map(|problem| problem.file.as_str()).collect();
-        files.dedup();
-        let text = format!("{} in {}", counted(problems.len(), "problem"), counted(files.len(), "file"));
-        let mut error = Self::invalid(text);
-        for Problem { file, line, column, .. } in problems {
-            error = error.at(file, *line, *column);
-        }
-        error.detail = Some(problems.to_string());
-        error
     }
 }
 

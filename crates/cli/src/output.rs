@@ -173,11 +173,15 @@ impl Output {
     }
 
     fn error_text(&self, error: &CommandError) {
-        if let Some(detail) = &error.detail {
-            self.note(detail);
-            self.note("");
-        }
-        self.note(&format!("{} {}", self.note_look(Look::Red, "error:"), safe_lines(&error.text)));
+        let text = match &error.detail {
+            Some(detail) => {
+                self.note(&detail.rendered);
+                self.note("");
+                &detail.summary
+            }
+            None => &error.text,
+        };
+        self.note(&format!("{} {}", self.note_look(Look::Red, "error:"), safe_lines(text)));
         for hint in &error.hints {
             self.note(&format!("{} {}", self.note_look(Look::Bold, "hint:"), safe_lines(hint)));
         }

@@ -1,11 +1,11 @@
 //! The effective configuration: the user's file, the repository's, the environment and the flags, laid over each other in
 //! this order. The keys and their reader are in `core`.
 
-use super::{Context, read_bytes};
+use super::{Context, Finding, error_of, read_bytes};
 use crate::error::CommandError;
 use loopwright_core::config::{Config, Effective, Origin, read_config_file};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The repository's file, from the root of the working copy.
 pub(crate) const REPOSITORY_FILE: &str = ".loopwright/config.yaml";
@@ -13,56 +13,69 @@ pub(crate) const REPOSITORY_FILE: &str = ".loopwright/config.yaml";
 impl Context {
     /// The effective configuration for a working copy, or for the user alone.
     pub(crate) fn config(&self, work_tree: Option<&Path>) -> Result<Effective, CommandError> {
-        let mut effective = Effective::default().merge(self.user_config()?, Origin::User);
-        if let Some(tree) = work_tree {
-            effective = effective.merge(repository_config(tree)?, Origin::Repository);
+        self.try_config(work_tree).map_err(|findings| error_of(&findings))
+    }
+
+    /// The same, with everything that is wrong for a caller that has more to say.
+    pub(crate) fn try_config(&self, work_tree: Option<&Path>) -> Result<Effective, Vec<Finding>> {
+        let mut findings = Vec::new();
+        let user = self.user_config().unwrap_or_else(|found| keep(found, &mut findings));
+        let repository = match work_tree.map(repository_config) {
+            Some(read) => read.unwrap_or_else(|found| keep(found, &mut findings)),
+            None => Config::default(),
+        };
+        if !findings.is_empty() {
+            return Err(findings);
         }
+        let text = |path: &PathBuf| path.to_string_lossy().into_owned();
         let env = Config {
-            state_dir: self.env.state_dir.as_ref().map(|dir| dir.to_string_lossy().into_owned()),
+            state_dir: self.env.state_dir.as_ref().map(text),
             store: self.env.store.clone(),
             ..Config::default()
         };
-        let flags = Config {
-            state_dir: self.state.as_ref().map(|dir| dir.to_string_lossy().into_owned()),
-            ..Config::default()
-        };
-        Ok(effective.merge(env, Origin::Environment).merge(flags, Origin::Flag))
+        let flags = Config { state_dir: self.state.as_ref().map(text), ..Config::default() };
+        let files = Effective::default().merge(user, Origin::User).merge(repository, Origin::Repository);
+        Ok(files.merge(env, Origin::Environment).merge(flags, Origin::Flag))
     }
 
     /// The user's own file. One that was named has to be there; the usual one may be absent.
-    pub(super) fn user_config(&self) -> Result<Config, CommandError> {
+    pub(super) fn user_config(&self) -> Result<Config, Vec<Finding>> {
         if let Some(named) = &self.env.config {
-            let path = self.env.cwd.join(named);
-            let read = read_file(&path, &named.to_string_lossy())?;
-            return read.ok_or_else(|| {
-                let text = format!("the configuration `{}` named by LOOPWRIGHT_CONFIG is not there", named.display());
-                CommandError::invalid(text)
-            });
+            let shown = named.to_string_lossy();
+            let absent = || vec![Finding::of_file(shown.clone(), "LOOPWRIGHT_CONFIG names a file that is not there")];
+            return read_file(&self.env.cwd.join(named), &shown)?.ok_or_else(absent);
         }
         let Some(path) = self.env.user_config() else { return Ok(Config::default()) };
         Ok(read_file(&path, &path.to_string_lossy())?.unwrap_or_default())
     }
 }
 
+fn keep(found: Vec<Finding>, findings: &mut Vec<Finding>) -> Config {
+    findings.extend(found);
+    Config::default()
+}
+
 /// A repository says nothing about where state is kept: a file that everybody with a commit can change must not move the
 /// record, and commands outside the repository would look elsewhere.
-fn repository_config(work_tree: &Path) -> Result<Config, CommandError> {
+fn repository_config(work_tree: &Path) -> Result<Config, Vec<Finding>> {
     let config = read_file(&work_tree.join(REPOSITORY_FILE), REPOSITORY_FILE)?.unwrap_or_default();
     let misplaced = match (&config.state_dir, &config.store) {
         (None, None) => return Ok(config),
         (Some(_), _) => "state_dir",
         (None, Some(_)) => "store",
     };
-    let text = format!("`{misplaced}` in {REPOSITORY_FILE}: a repository does not decide where state is kept");
-    Err(CommandError::invalid(text)
-        .hint("put it into your own configuration, or set LOOPWRIGHT_STATE_DIR or LOOPWRIGHT_STORE")
-        .at(REPOSITORY_FILE, 0, 0))
+    let text = format!("`{misplaced}`: a repository does not decide where state is kept");
+    let hint = "put it into your own configuration, or set LOOPWRIGHT_STATE_DIR or LOOPWRIGHT_STORE";
+    Err(vec![Finding::of_file(REPOSITORY_FILE, text).with_hint(hint)])
 }
 
-fn read_file(path: &Path, shown: &str) -> Result<Option<Config>, CommandError> {
+fn read_file(path: &Path, shown: &str) -> Result<Option<Config>, Vec<Finding>> {
     match read_bytes(path) {
-        Ok(bytes) => read_config_file(shown, &bytes).map(Some).map_err(|problems| CommandError::problems(&problems)),
+        Ok(bytes) => match read_config_file(shown, &bytes) {
+            Ok(config) => Ok(Some(config)),
+            Err(problems) => Err(problems.into_iter().map(Finding::from).collect()),
+        },
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
-        Err(error) => Err(CommandError::failed(format!("read configuration `{shown}`: {error}"))),
+        Err(error) => Err(vec![Finding::of_file(shown, format!("read configuration: {error}"))]),
     }
 }

@@ -1,8 +1,8 @@
 //! The engine as the command line uses it: its settings, a store for reading, and an owner that first takes what a dead
 //! engine left to its end.
 
-use super::Context;
 use super::bindings::{self, Vanished};
+use super::{Context, Finding, error_of};
 use crate::error::CommandError;
 use crate::output::safe;
 use loopwright::git::UserRepo;
@@ -92,7 +92,10 @@ impl Context {
         }
         let mut spec = spec.into_spec();
         spec.agents.extend(roles.into_iter().filter_map(|role| Some((role, agents.get(&role)?.clone()))));
-        spec.check().map_err(|problems| CommandError::problems(&problems))
+        spec.check().map_err(|problems| {
+            let found: Vec<_> = problems.into_iter().map(Finding::from).collect();
+            error_of(&found)
+        })
     }
 
     /// What a loop is bound to.

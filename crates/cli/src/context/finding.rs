@@ -1,6 +1,6 @@
 //! Something wrong with a file that people write, from whatever reader found it: one shape for screens and for JSON.
 
-use crate::error::{CommandError, counted};
+use crate::error::{CommandError, Detail, counted};
 use loopwright_core::spec::Problem;
 use serde::Serialize;
 
@@ -59,12 +59,13 @@ pub(crate) fn error_of(findings: &[Finding]) -> CommandError {
     let mut files: Vec<_> = findings.iter().map(|finding| finding.file.as_str()).collect();
     files.sort_unstable();
     files.dedup();
-    let text = format!("{} in {}", counted(findings.len(), "problem"), counted(files.len(), "file"));
-    let mut error = CommandError::invalid(text);
+    let summary = format!("{} in {}", counted(findings.len(), "problem"), counted(files.len(), "file"));
+    let texts: Vec<_> = findings.iter().map(|finding| finding.text.as_str()).collect();
+    let mut error = CommandError::invalid(format!("{summary}: {}", texts.join("; ")));
     for finding in findings {
         error = error.at(&finding.file, finding.line.unwrap_or(0), finding.column.unwrap_or(0));
     }
     let shown: Vec<_> = findings.iter().map(Finding::render).collect();
-    error.detail = Some(shown.join("\n\n"));
+    error.detail = Some(Detail { rendered: shown.join("\n\n"), summary });
     error
 }

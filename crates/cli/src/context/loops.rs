@@ -1,6 +1,6 @@
 //! The loop files of a repository's working copy: all read at once, with every problem of every file.
 
-use super::finding::Finding;
+use super::finding::{Finding, error_of};
 use crate::error::CommandError;
 use loopwright_core::spec::{CheckedSpec, read_loop_file};
 use std::fs;
@@ -78,6 +78,12 @@ impl Loops {
     }
 
     fn unknown(&self, name: &str) -> CommandError {
+        // A broken file that is called like the loop is probably the one that was meant.
+        let stem = |finding: &&Finding| Path::new(&finding.file).file_stem().is_some_and(|stem| stem == name);
+        let own: Vec<_> = self.findings.iter().filter(stem).cloned().collect();
+        if !own.is_empty() {
+            return error_of(&own);
+        }
         let mut error = CommandError::unknown(format!("no loop is called `{name}`"));
         if let Some(near) = nearest(name, self.names()) {
             error = error.hint(format!("did you mean `{near}`?"));

@@ -14,6 +14,7 @@ pub(crate) use bindings::script_path;
 pub(crate) use environment::Environment;
 pub(crate) use finding::{Finding, error_of};
 pub(crate) use loops::{FOLDER, LoopFile, Loops, read_bytes};
+pub(crate) use objections::Objections;
 
 use crate::args::Global;
 use crate::error::CommandError;
@@ -78,7 +79,11 @@ impl Context {
         if let Some((dir, origin)) = named {
             return Ok((env.cwd.join(dir), origin));
         }
-        let own = self.user_config()?.state_dir.map(|dir| (PathBuf::from(dir), "user configuration"));
+        let own = self
+            .user_config()
+            .map_err(|found| error_of(&found))?
+            .state_dir
+            .map(|dir| (PathBuf::from(dir), "user configuration"));
         let named = own.or_else(|| Some((env.xdg_state.as_ref()?.join("loopwright"), "XDG_STATE_HOME")));
         let named = named.or_else(|| Some((env.home.as_ref()?.join(".local/state/loopwright"), "default")));
         let (dir, origin) = named.ok_or_else(|| {

@@ -3,32 +3,57 @@
 use super::{Context, Finding, LoopFile, bindings};
 use crate::error::CommandError;
 use loopwright::agents::Scripted;
-use loopwright::gates::{self, GateEnv, ResolveError};
+use loopwright::gates::{self, GateEnv, Program, ResolveError, ResolvedRun};
 use loopwright::git::UserRepo;
 use loopwright_core::spec::{AgentUse, LoopSpec, Role};
 use std::path::Path;
 
+/// What stands against running a loop, and what is worth knowing before.
+#[derive(Debug, Default)]
+pub(crate) struct Objections {
+    /// Reasons not to run it.
+    pub(crate) findings: Vec<Finding>,
+    /// What will go wrong on this machine only.
+    pub(crate) notes: Vec<String>,
+}
+
 impl Context {
     /// Everything that stands against running a loop, all at once.
-    pub(crate) async fn objections(&self, repo: &UserRepo, file: &LoopFile) -> Result<Vec<Finding>, CommandError> {
+    pub(crate) async fn objections(&self, repo: &UserRepo, file: &LoopFile) -> Result<Objections, CommandError> {
         let spec = file.spec.spec();
-        let mut found = scripts(spec, &repo.work_tree, &file.file);
-        found.extend(skills(spec, &repo.work_tree, &file.file));
-        found.extend(self.gate_scripts(repo, spec, &file.file).await?);
+        let mut found = Objections { findings: scripts(spec, &repo.work_tree, &file.file), notes: Vec::new() };
+        found.findings.extend(skills(spec, &repo.work_tree, &file.file));
+        self.gate_programs(repo, file, &mut found).await?;
         Ok(found)
     }
 
     /// Gate scripts come from base, so one that base does not have can never run.
-    async fn gate_scripts(&self, repo: &UserRepo, spec: &LoopSpec, file: &str) -> Result<Vec<Finding>, CommandError> {
+    async fn gate_programs(
+        &self,
+        repo: &UserRepo,
+        file: &LoopFile,
+        found: &mut Objections,
+    ) -> Result<(), CommandError> {
+        let spec = &file.spec;
         if spec.gates.is_empty() {
-            return Ok(Vec::new());
+            return Ok(());
         }
         let git = self.git();
         let base = git.head(repo, spec.base.as_deref()).await?;
         let paths = git.paths(repo, &base.commit).await?;
         let env = GateEnv { extra_path: self.extra_path(Some(&repo.work_tree)), ..GateEnv::default() };
-        let errors = gates::resolve(&spec.gates, &paths, &env).err().unwrap_or_default();
-        Ok(errors.iter().map(|error| gate_script(error, file)).collect())
+        match gates::resolve(&spec.gates, &paths, &env) {
+            Ok(resolved) => found.notes.extend(resolved.runs().filter_map(not_installed)),
+            Err(errors) => found.findings.extend(errors.iter().map(|error| gate_script(error, &file.file))),
+        }
+        Ok(())
+    }
+}
+
+fn not_installed(run: &ResolvedRun) -> Option<String> {
+    match &run.program {
+        Program::Missing(name) => Some(format!("gate `{}`: `{name}` is not installed on this machine", run.gate.name)),
+        Program::Installed(_) | Program::Script(_) => None,
     }
 }
 
@@ -43,12 +68,12 @@ fn gate_script(error: &ResolveError, file: &str) -> Finding {
 fn scripts(spec: &LoopSpec, work_tree: &Path, file: &str) -> Vec<Finding> {
     let named = spec.agents.iter().filter(|(_, agent)| agent.agent == AgentUse::Scripted);
     let paths = named.filter_map(|(role, agent)| Some((*role, bindings::script_path(agent, work_tree)?)));
-    paths.filter_map(|(role, path)| script(role, &path, file)).collect()
+    paths.filter_map(|(role, path)| script(role, &path, work_tree, file)).collect()
 }
 
-fn script(role: Role, path: &Path, file: &str) -> Option<Finding> {
+fn script(role: Role, path: &Path, work_tree: &Path, file: &str) -> Option<Finding> {
     let role = role.word();
-    let shown = path.display();
+    let shown = path.strip_prefix(work_tree).unwrap_or(path).display();
     let text = match super::read_bytes(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()) {
         Ok(text) => text,
         Err(error) => {

@@ -1,7 +1,7 @@
 //! `check [LOOP]`: everything that can be known to be wrong before a round, all of it at once.
 
 use super::Ended;
-use crate::context::{Context, FOLDER, Finding, LoopFile, error_of};
+use crate::context::{Context, FOLDER, Finding, LoopFile, Objections, error_of};
 use crate::error::counted;
 use crate::exit::Exit;
 use crate::output::{Look, safe};
@@ -42,19 +42,25 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     };
     // A named loop answers for itself only; its file was read well, or it would not have a name.
     let mut problems = if args.name.is_some() { Vec::new() } else { loops.findings.clone() };
+    problems.extend(cx.try_config(Some(&repo.work_tree)).err().unwrap_or_default());
     let mut lines = Vec::new();
     for file in chosen {
         let found = cx.objections(&repo, file).await?;
-        lines.push(line(file, found.is_empty()));
-        problems.extend(found);
+        lines.push(line(file, &found));
+        problems.extend(found.findings);
     }
     Ok(finish(cx, &Document { schema: 1, loops: lines, problems }))
 }
 
-fn line(file: &LoopFile, ok: bool) -> Line {
+fn line(file: &LoopFile, found: &Objections) -> Line {
     let spec = &file.spec;
-    let (name, file) = (spec.name.clone(), file.file.clone());
-    Line { name, file, ok, level: spec.level.short(), notes: spec.notes().to_vec() }
+    Line {
+        name: spec.name.clone(),
+        file: file.file.clone(),
+        ok: found.findings.is_empty(),
+        level: spec.level.short(),
+        notes: spec.notes().iter().chain(&found.notes).cloned().collect(),
+    }
 }
 
 fn finish(cx: &Context, document: &Document) -> Exit {

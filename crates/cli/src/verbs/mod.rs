@@ -6,8 +6,11 @@ pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod deny;
+pub(crate) mod doctor;
+pub(crate) mod gates;
 pub(crate) mod gc;
 pub(crate) mod inbox;
+pub(crate) mod init;
 pub(crate) mod logs;
 pub(crate) mod report;
 pub(crate) mod retry;
@@ -34,6 +37,7 @@ pub(crate) type Ended = Result<Exit, CommandError>;
 pub(crate) fn run(verb: Verb, cx: &Context) -> Ended {
     match verb {
         Verb::Demo => owning(demo::run(cx)),
+        Verb::Init => reading(init::run(cx)),
         Verb::Check(args) => reading(check::run(args, cx)),
         Verb::Config => reading(config::run(cx)),
         Verb::Run(args) => owning(run::run(args, cx)),
@@ -51,6 +55,8 @@ pub(crate) fn run(verb: Verb, cx: &Context) -> Ended {
         Verb::Gc(args) => owning(gc::run(args, cx)),
         Verb::Retry(args) => owning(retry::run(args, cx)),
         Verb::Take(args) => owning(take::run(args, cx)),
+        Verb::Gates(args) => owning(gates::run(args, cx)),
+        Verb::Doctor(args) => reading(doctor::run(args, cx)),
         Verb::Completions(args) => completions::run(&args, cx),
     }
 }

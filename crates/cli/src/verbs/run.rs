@@ -85,7 +85,7 @@ async fn chosen(
     let file = loops.find(name)?;
     let spec = cx.with_configured_agents(file.spec.clone(), repo)?;
     let file = LoopFile { file: file.file.clone(), spec };
-    let found = cx.objections(repo, &file).await?;
+    let found = cx.objections(repo, &file).await?.findings;
     if !found.is_empty() {
         return Err(error_of(&found));
     }

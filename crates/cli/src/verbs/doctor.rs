@@ -1,0 +1,197 @@
+//! `doctor`: what this machine has and lacks, said honestly, with what to do about each gap.
+
+use super::Ended;
+use crate::context::Context;
+use crate::error::chain;
+use crate::exit::Exit;
+use crate::output::{Look, safe};
+use loopwright::git::GitErrorKind;
+use loopwright::proc::{Cancel, Cookie, How, Proc, Spawn, base_env};
+use loopwright::seam::Seam;
+use loopwright::{Engine, boundary};
+use loopwright_core::spec::SandboxMode;
+use serde::Serialize;
+use std::path::Path;
+use std::time::Duration;
+
+/// Agents that people have; this build looks for them and says whether it drives them.
+const AGENTS: [&str; 4] = ["claude", "codex", "opencode", "gemini"];
+
+/// How long a program may take to say its version.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Exit with 1 when there is a gap
+    #[arg(long)]
+    strict: bool,
+}
+
+/// The document of `doctor --json`.
+#[derive(Debug, Serialize)]
+struct Document {
+    schema: u32,
+    checks: Vec<Check>,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+struct Check {
+    name: String,
+    status: Status,
+    text: String,
+    /// What to do about a gap.
+    fix: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Status {
+    /// As it should be.
+    Ok,
+    /// Something is missing or weaker than it should be.
+    Gap,
+    /// Worth knowing.
+    Info,
+}
+
+impl Check {
+    fn ok(name: &str, text: impl Into<String>) -> Self {
+        Self { name: name.to_owned(), status: Status::Ok, text: text.into(), fix: None }
+    }
+
+    fn info(name: &str, text: impl Into<String>) -> Self {
+        Self { status: Status::Info, ..Self::ok(name, text) }
+    }
+
+    fn gap(name: &str, text: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { status: Status::Gap, fix: Some(fix.into()), ..Self::ok(name, text) }
+    }
+}
+
+pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+    let mut checks = vec![git(cx).await, shell(cx).await, state(cx), store(cx).await];
+    checks.extend(sandbox());
+    for agent in AGENTS {
+        checks.push(found_agent(cx, agent).await);
+    }
+    let gaps = checks.iter().any(|check| check.status == Status::Gap);
+    let document = Document { schema: 1, checks };
+    cx.out.answer(&document, || page(cx, &document));
+    Ok(if gaps && args.strict { Exit::FAILED } else { Exit::DONE })
+}
+
+async fn git(cx: &Context) -> Check {
+    match cx.git().version().await {
+        Ok(version) => Check::ok("git", version),
+        Err(error) if matches!(error.kind, GitErrorKind::Missing) => {
+            Check::gap("git", "git is not installed", "install git 2.38 or newer")
+        }
+        Err(error) => Check::gap("git", error.to_string(), "install git 2.38 or newer"),
+    }
+}
+
+async fn shell(cx: &Context) -> Check {
+    match first_line(cx, "sh", &["-c", "echo works"]).await {
+        Some(line) => Check::ok("sh", line),
+        None => Check::gap("sh", "a shell does not start", "install a POSIX shell as `sh`"),
+    }
+}
+
+/// Looks whether state can be written, without making the folder for somebody who only asks.
+fn state(cx: &Context) -> Check {
+    const NAME: &str = "state directory";
+    let (dir, origin) = match cx.state_dir() {
+        Ok(found) => found,
+        Err(error) => return Check::gap(NAME, error.text, "set LOOPWRIGHT_STATE_DIR"),
+    };
+    let shown = format!("{} ({origin})", dir.display());
+    if !dir.exists() {
+        return Check::ok(NAME, format!("{shown}, made on first use"));
+    }
+    let probe = dir.join(format!(".doctor-{}", std::process::id()));
+    let written = std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe));
+    match written {
+        Ok(()) => Check::ok(NAME, shown),
+        Err(error) => Check::gap(NAME, format!("{shown}: {error}"), "make it writable, or set LOOPWRIGHT_STATE_DIR"),
+    }
+}
+
+async fn store(cx: &Context) -> Check {
+    const NAME: &str = "store";
+    let settings = match cx.settings(None) {
+        Ok(settings) => settings,
+        Err(error) => return Check::gap(NAME, error.text, "repair the configuration: loopwright config"),
+    };
+    if settings.store.is_none() && !settings.state.join("store.db").exists() {
+        return Check::ok(NAME, "SQLite, made on first use; PostgreSQL is not needed");
+    }
+    let owner = match Engine::read(&settings).await {
+        Ok(store) => store.owner().await.map_err(|error| chain(&error)),
+        Err(error) => Err(chain(&error)),
+    };
+    match owner {
+        Ok(Some(owner)) => Check::ok(NAME, format!("readable; last owner: {owner}")),
+        Ok(None) => Check::ok(NAME, "readable; nobody owned it yet"),
+        Err(error) => Check::gap(NAME, error, "loopwright verify"),
+    }
+}
+
+/// What holds agents and gates here; nothing is promised that the kernel does not keep.
+fn sandbox() -> Vec<Check> {
+    let boundary = boundary::of(SandboxMode::On);
+    let mut checks = vec![Check::info(
+        "boundary",
+        format!(
+            "{}: files: {}; network: {}; processes: {}",
+            boundary.level, boundary.filesystem, boundary.network, boundary.processes
+        ),
+    )];
+    if boundary.level != "kernel" {
+        let text = format!(
+            "until the kernel sandbox lands, accidents and lies are contained, an attacker with your user id is not: {}",
+            boundary.gaps.join("; ")
+        );
+        checks.push(Check::gap("sandbox", text, "run agents you do not trust as another user or in a virtual machine"));
+    }
+    checks
+}
+
+async fn found_agent(cx: &Context, agent: &str) -> Check {
+    let name = format!("agent {agent}");
+    match first_line(cx, agent, &["--version"]).await {
+        Some(version) => Check::info(&name, format!("{version}; not driven by this build yet, use `command`")),
+        None => Check::info(&name, "not found"),
+    }
+}
+
+/// The first line a program prints; none when it is not there, fails, or takes too long.
+async fn first_line(cx: &Context, program: &str, args: &[&str]) -> Option<String> {
+    let extra = cx.settings(None).map(|settings| settings.extra_path).unwrap_or_default();
+    // The program is only asked who it is: it gets no home to read or write.
+    let nowhere = Path::new("/nonexistent");
+    let mut spawn = Spawn::new(program, "/", Cookie::new("lw-doctor"));
+    spawn.args = args.iter().map(Into::into).collect();
+    spawn.env = base_env(nowhere, nowhere, &extra);
+    spawn.limits.wall = Some(PATIENCE);
+    let ended = Proc::new(Seam::none()).run(spawn, &mut (), &Cancel::new(), |_| ()).await.ok()?;
+    if !matches!(ended.how, How::Exited(0)) {
+        return None;
+    }
+    let text = ended.stdout.to_lossy_string();
+    text.lines().next().map(|line| line.trim().chars().take(100).collect())
+}
+
+fn page(cx: &Context, document: &Document) -> String {
+    let mut lines = Vec::new();
+    for check in &document.checks {
+        let (look, word) = match check.status {
+            Status::Ok => (Look::Green, "ok  "),
+            Status::Gap => (Look::Yellow, "gap "),
+            Status::Info => (Look::Dim, "info"),
+        };
+        lines.push(format!("{}  {}: {}", cx.out.look(look, word), check.name, safe(&check.text)));
+        lines.extend(check.fix.iter().map(|fix| format!("      fix: {}", safe(fix))));
+    }
+    lines.join("\n")
+}

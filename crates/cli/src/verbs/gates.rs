@@ -1,0 +1,234 @@
+//! `gates test LOOP`: runs a loop's commands on base, and once more on a checkout from which everything but the gates' own
+//! inputs was taken away. A gate that still passes there passes always; one that could not start never ran.
+
+use super::Ended;
+use crate::context::Context;
+use crate::error::{CommandError, chain, counted};
+use crate::exit::Exit;
+use crate::output::{Look, safe};
+use crate::signals::{self, Running};
+use loopwright::Engine;
+use loopwright::gates::{self, Baseline, Facts, GateEnv, Gates, Resolved};
+use loopwright::git::{CommitWords, UserRepo};
+use loopwright::proc::Cancel;
+use loopwright::workspace::{SealLimits, Sealed, Workspace, Workspaces};
+use loopwright_core::gate::{GateResult, GateStatus};
+use loopwright_core::paths::Globs;
+use loopwright_core::spec::{Gate, LoopSpec};
+use serde::Serialize;
+use std::fs;
+use std::path::Path;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Run a loop's gates on base and find those that cannot fail or never ran
+    Test {
+        /// The loop's name
+        #[arg(value_name = "LOOP")]
+        name: String,
+    },
+}
+
+/// The document of `gates test --json`.
+#[derive(Debug, Serialize)]
+struct Document {
+    schema: u32,
+    #[serde(rename = "loop")]
+    name: String,
+    base: String,
+    gates: Vec<Line>,
+}
+
+/// One gate of it.
+#[derive(Debug, Serialize)]
+struct Line {
+    name: String,
+    /// How it ended on base.
+    status: GateStatus,
+    exit: Option<i32>,
+    duration_ms: u64,
+    evidence: Vec<String>,
+    /// Whether it was seen to say no to a checkout without the code; none when it did not run.
+    can_fail: Option<bool>,
+    /// What is wrong with the gate.
+    finding: Option<String>,
+    /// What is worth knowing about it.
+    note: Option<String>,
+}
+
+pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+    let What::Test { name } = args.what;
+    let repo = cx.repo().await?;
+    let loops = cx.loops(&repo)?;
+    let spec = loops.find(&name)?.spec.spec().clone();
+    let cancel = signals::cancel(&Running::default());
+    let engine = cx.owner(Some(&repo), &cancel).await?;
+    let tried = try_gates(cx, &engine, &repo, &spec, &cancel).await;
+    engine.close().await?;
+    let document = tried?;
+    cx.out.answer(&document, || page(cx, &document));
+    let found = document.gates.iter().any(|line| line.finding.is_some());
+    Ok(if found { Exit::REJECTED } else { Exit::DONE })
+}
+
+async fn try_gates(
+    cx: &Context,
+    engine: &Engine,
+    repo: &UserRepo,
+    spec: &LoopSpec,
+    cancel: &Cancel,
+) -> Result<Document, CommandError> {
+    let spaces = Workspaces::open(engine.git().clone(), engine.places().root(), repo.clone()).await.map_err(broke)?;
+    let base = engine.git().head(repo, spec.base.as_deref()).await?;
+    let round = format!("gates-test-{}", std::process::id());
+    let workspace = spaces.create(&spec.name, &round, &base.commit).await.map_err(broke)?;
+    let env = GateEnv { extra_path: cx.settings(Some(repo))?.extra_path, ..GateEnv::default() };
+    let trial =
+        Trial { spaces: &spaces, workspace: &workspace, env: &env, engine, cancel, cookie: format!("lw-{round}") };
+    let lines = trial.lines(spec).await;
+    spaces.discard(&round).await.map_err(broke)?;
+    Ok(Document { schema: 1, name: spec.name.clone(), base: base.commit.to_string(), gates: lines? })
+}
+
+/// A throw-away workspace in which gates are tried.
+struct Trial<'t> {
+    spaces: &'t Workspaces,
+    workspace: &'t Workspace,
+    env: &'t GateEnv,
+    engine: &'t Engine,
+    cancel: &'t Cancel,
+    cookie: String,
+}
+
+impl Trial<'_> {
+    async fn lines(&self, spec: &LoopSpec) -> Result<Vec<Line>, CommandError> {
+        let resolved = self.resolve(&tried_on_base(spec)).await?;
+        let gates = self.gates();
+        let baseline = gates.baseline(&resolved).await.map_err(broke)?;
+        let emptied = self.emptied(&resolved).await?;
+        let without =
+            gates.run(&resolved, &emptied, &Facts::default(), &[], &Baseline::default()).await.map_err(broke)?;
+        let declared = spec.gates.iter().filter_map(|gate| match gate {
+            Gate::Run(run) => Some(run),
+            _ => None,
+        });
+        let lines = declared
+            .zip(&without)
+            .filter_map(|(gate, without)| Some(line(gate.red_before, &baseline.0.get(&gate.name)?.result, without)));
+        Ok(lines.collect())
+    }
+
+    async fn resolve(&self, runs: &[Gate]) -> Result<Resolved, CommandError> {
+        let paths = gates::base_paths(self.spaces.engine(), &self.workspace.base).await.map_err(broke)?;
+        gates::resolve(runs, &paths, self.env).map_err(|errors| {
+            let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
+            CommandError::invalid(texts.join("; ")).hint("commit the script; gates run what base has")
+        })
+    }
+
+    fn gates(&self) -> Gates<'_> {
+        Gates {
+            workspaces: self.spaces,
+            workspace: self.workspace,
+            proc: self.engine.proc(),
+            env: self.env,
+            cookie: &self.cookie,
+            cancel: self.cancel,
+        }
+    }
+
+    /// Base without anything but what the gates say decides them.
+    async fn emptied(&self, resolved: &Resolved) -> Result<Sealed, CommandError> {
+        let inputs: Vec<String> = resolved.runs().flat_map(|run| run.inputs.iter().cloned()).collect();
+        let keep = Globs::new(&inputs).map_err(broke)?;
+        empty(&self.workspace.dir, &self.workspace.dir, &keep).map_err(broke)?;
+        let words = CommitWords {
+            message: "without the code".to_owned(),
+            name: "Loopwright".to_owned(),
+            email: "loopwright@localhost".to_owned(),
+            at_unix: 0,
+        };
+        let limits = SealLimits { files_max: usize::MAX, ..SealLimits::default() };
+        self.spaces.seal(self.workspace, &words, limits).await.map_err(broke)
+    }
+}
+
+/// Every command, marked so that the engine runs it on base, and judged by its own exit and output alone.
+fn tried_on_base(spec: &LoopSpec) -> Vec<Gate> {
+    let runs = spec.gates.iter().filter(|gate| matches!(gate, Gate::Run(_))).cloned();
+    let marked = runs.map(|gate| match gate {
+        Gate::Run(mut run) => {
+            run.red_before = true;
+            Gate::Run(run)
+        }
+        other => other,
+    });
+    marked.collect()
+}
+
+fn empty(root: &Path, folder: &Path, keep: &Globs) -> std::io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let path = entry.path();
+        let name = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
+        if name == ".git" {
+            continue;
+        }
+        if entry.file_type()?.is_dir() {
+            empty(root, &path, keep)?;
+        } else if !keep.matches(&name) {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}
+
+fn line(red_before: bool, on_base: &GateResult, without: &GateResult) -> Line {
+    let ran = on_base.status != GateStatus::Failed;
+    let can_fail = ran.then_some(!without.is_passed());
+    let finding = match (ran, can_fail) {
+        (false, _) => Some(format!("it never ran: {}", on_base.reason.as_deref().unwrap_or("unknown"))),
+        (true, Some(false)) => Some("it passes on a checkout without the code: it cannot fail".to_owned()),
+        (true, _) => None,
+    };
+    let note = match (red_before, on_base.status) {
+        (true, GateStatus::Passed) => Some("it is green on base: a round would find nothing to do".to_owned()),
+        (false, GateStatus::Rejected) => Some("it is red on base: every candidate has to repair it".to_owned()),
+        _ => None,
+    };
+    Line {
+        name: on_base.name.clone(),
+        status: on_base.status,
+        exit: on_base.exit,
+        duration_ms: on_base.duration_ms,
+        evidence: on_base.evidence.clone(),
+        can_fail,
+        finding,
+        note,
+    }
+}
+
+fn page(cx: &Context, document: &Document) -> String {
+    if document.gates.is_empty() {
+        return format!("{}: no gate runs a command", safe(&document.name));
+    }
+    let mut lines = Vec::new();
+    for line in &document.gates {
+        let (look, word) = if line.finding.is_none() { (Look::Green, "ok ") } else { (Look::Red, "bad") };
+        lines.push(format!("{}  {}: {} on base", cx.out.look(look, word), safe(&line.name), line.status));
+        lines.extend(line.finding.iter().map(|text| format!("     {}", safe(text))));
+        lines.extend(line.note.iter().map(|text| format!("     note: {}", safe(text))));
+    }
+    lines.push(format!("{} tried", counted(document.gates.len(), "gate")));
+    lines.join("\n")
+}
+
+fn broke(error: impl std::error::Error) -> CommandError {
+    CommandError::failed(chain(&error))
+}

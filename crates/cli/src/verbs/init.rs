@@ -1,0 +1,71 @@
+//! `init`: writes `.loopwright/` with a configuration and one example loop that runs at once, suited to what the repository
+//! looks like. Never overwrites; asks nothing.
+
+mod detect;
+mod example;
+
+use super::Ended;
+use crate::context::Context;
+use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::output::safe;
+use serde::Serialize;
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+/// The document of `init --json`.
+#[derive(Debug, Serialize)]
+struct Document {
+    schema: u32,
+    written: Vec<String>,
+    /// Files that were there already and were left alone.
+    kept: Vec<String>,
+    /// The command that runs the repository's tests, if one was recognised.
+    tests: Option<Vec<String>>,
+    /// Agents found on this machine.
+    agents: Vec<&'static str>,
+}
+
+pub(crate) async fn run(cx: &Context) -> Ended {
+    let root = cx.repo().await?.work_tree;
+    let tests = detect::tests(&root);
+    let agents = detect::agents(&cx.env.path);
+    let mut document = Document { schema: 1, written: Vec::new(), kept: Vec::new(), tests, agents };
+    let files = [
+        (".loopwright/config.yaml", example::CONFIG.to_owned()),
+        (".loopwright/loops/first-look.md", example::loop_file(document.tests.as_deref(), &document.agents)),
+        (".loopwright/first-look.script", example::SCRIPT.to_owned()),
+    ];
+    for (name, text) in files {
+        match write_new(&root.join(name), &text) {
+            Ok(()) => document.written.push(name.to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => document.kept.push(name.to_owned()),
+            Err(error) => return Err(CommandError::failed(format!("write `{name}`: {error}"))),
+        }
+    }
+    cx.out.answer(&document, || page(&document));
+    Ok(Exit::DONE)
+}
+
+/// Writes a file that must not be there yet; a link in its place is not followed.
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::OpenOptions::new().write(true).create_new(true).open(path)?.write_all(text.as_bytes())
+}
+
+fn page(document: &Document) -> String {
+    let mut lines: Vec<_> = document.written.iter().map(|name| format!("wrote {name}")).collect();
+    lines.extend(document.kept.iter().map(|name| format!("kept  {name}: it was there already")));
+    match &document.tests {
+        Some(run) => lines.push(format!("tests {}", safe(&run.join(" ")))),
+        None => lines.push("tests not recognised: add a gate to the loop file".to_owned()),
+    }
+    let found = if document.agents.is_empty() { "none found".to_owned() } else { document.agents.join(", ") };
+    lines.push(format!("agents on this machine: {found}"));
+    lines.push("next: loopwright check".to_owned());
+    lines.push("next: loopwright run first-look".to_owned());
+    lines.join("\n")
+}

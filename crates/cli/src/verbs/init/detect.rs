@@ -1,0 +1,78 @@
+//! What a repository and a machine look like, from a few files and folders. Guesses only: everything goes into a file that a
+//! person reads before it runs.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::Path;
+
+/// Files are looked into no further than this.
+const LOOK_MAX: usize = 1 << 20;
+
+/// The command that runs the tests, if the repository has one of the usual shapes.
+pub(super) fn tests(root: &Path) -> Option<Vec<String>> {
+    let has = |name: &str| root.join(name).is_file();
+    let says = |name: &str, needle: &str| text(&root.join(name)).contains(needle);
+    let words: &[&str] = if has("Cargo.toml") {
+        &["cargo", "test"]
+    } else if has("go.mod") {
+        &["go", "test", "./..."]
+    } else if npm_tests(root) {
+        &["npm", "test"]
+    } else if has("pytest.ini") || has("conftest.py") || says("pyproject.toml", "pytest") || says("tox.ini", "pytest") {
+        &["python3", "-m", "pytest", "-q"]
+    } else if has("pyproject.toml") || has("setup.py") {
+        &["python3", "-m", "unittest"]
+    } else if text(&root.join("Makefile")).lines().any(|line| line.starts_with("test:")) {
+        &["make", "test"]
+    } else {
+        return None;
+    };
+    Some(words.iter().map(|word| (*word).to_owned()).collect())
+}
+
+/// npm writes a failing `test` script by itself; that one is no test.
+fn npm_tests(root: &Path) -> bool {
+    let package: serde_json::Value = serde_json::from_str(&text(&root.join("package.json"))).unwrap_or_default();
+    package["scripts"]["test"].as_str().is_some_and(|script| !script.contains("no test specified"))
+}
+
+fn text(path: &Path) -> String {
+    let bytes = fs::read(path).unwrap_or_default();
+    String::from_utf8_lossy(&bytes[..bytes.len().min(LOOK_MAX)]).into_owned()
+}
+
+/// Agents on the path, in the order in which they are preferred.
+pub(super) fn agents(path: &OsStr) -> Vec<&'static str> {
+    let there = |name: &&str| std::env::split_paths(path).any(|dir| dir.is_absolute() && dir.join(name).is_file());
+    ["claude", "codex", "opencode", "gemini"].into_iter().filter(there).collect()
+}
+
+#[cfg(test)]
+mod tests_of_detection {
+    use super::*;
+
+    fn detected(files: &[(&str, &str)]) -> Option<String> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for (name, text) in files {
+            fs::write(folder.path().join(name), text).expect("a file can be written");
+        }
+        tests(folder.path()).map(|words| words.join(" "))
+    }
+
+    #[test]
+    fn usual_repositories_are_recognised_by_their_files() {
+        let table: [(&[(&str, &str)], Option<&str>); 8] = [
+            (&[("Cargo.toml", "[package]")], Some("cargo test")),
+            (&[("go.mod", "module x")], Some("go test ./...")),
+            (&[("package.json", r#"{"scripts":{"test":"vitest"}}"#)], Some("npm test")),
+            (&[("package.json", r#"{"scripts":{"test":"echo \"Error: no test specified\" && exit 1"}}"#)], None),
+            (&[("pyproject.toml", "[tool.pytest.ini_options]")], Some("python3 -m pytest -q")),
+            (&[("setup.py", "")], Some("python3 -m unittest")),
+            (&[("Makefile", "all:\n\ttrue\ntest: all\n\t./t\n")], Some("make test")),
+            (&[("README.md", "")], None),
+        ];
+        for (files, expected) in table {
+            assert_eq!(detected(files).as_deref(), expected, "{files:?}");
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! `run`: rounds of scripted loops through the real binary, their exit codes and their words.
+
+use expect_test::{Expect, expect};
+use loopwright_testkit::{TestEnv, TestRepo};
+
+const LOOK: &str = "name: look\nintent: Look around.\nagents: { maker: { use: scripted, script: look.script } }\nprompts: { maker: Look. }\n";
+const LOOK_SCRIPT: &str = "@ maker\nsay I looked around\nbytes 1b5b324a7265636f72640a\nstage report.md \"All is well.\"\n\n@ checker\n\
+    verdict pass correctness=5@item:report.md:1 scope=5@item:report.md:1\n";
+const FIX: &str = "\
+---
+name: fix
+intent: Make the answer right.
+level: L2
+agents: { maker: { use: scripted, script: fix.script } }
+gates:
+  - { name: tests, run: [./test.sh], red_before: true }
+output: [pull-request]
+---
+# Maker
+Fix the answer.
+";
+const FIX_SCRIPT: &str = "@ maker\nsay I will fix it\nreplace answer \"41\" \"42\"\nstage pull-request.md \"Fix the answer\\n\\nIt was wrong.\"\n\
+    usage input=100 output=20\n\n@ checker\nverdict pass correctness=5@answer:1 scope=5@gate:tests tests=4@gate:tests\n";
+
+fn env() -> TestEnv {
+    TestEnv::new(env!("CARGO_BIN_EXE_loopwright"))
+        .with_env("USER", "ada")
+        .with_redaction(r"\br[0-9a-hjkmnp-tv-z]{20}\b", "[round]")
+        .with_redaction(r"(workspace at|tree) [0-9a-f]{12}", "${1} [short]")
+}
+
+fn repo(env: &TestEnv) -> TestRepo {
+    let repo = env.repo("r");
+    repo.write(".loopwright/loops/look.yaml", LOOK).write(".loopwright/look.script", LOOK_SCRIPT);
+    repo.write(".loopwright/loops/fix.md", FIX).write(".loopwright/fix.script", FIX_SCRIPT);
+    repo.write_executable("test.sh", "#!/bin/sh\ngrep -q 42 answer\n").write("answer", "41\n");
+    repo.commit("first");
+    repo
+}
+
+fn check(env: &TestEnv, words: &[&str], code: i32, expected: &Expect) {
+    let ran = env.loopwright_in(&env.root().join("r"), words).code(code);
+    expected.assert_eq(&ran.transcript());
+}
+
+#[test]
+fn l1_round_reports_and_ends_with_zero() {
+    let env = env();
+    let repo = repo(&env);
+    let before = repo.tree_digest();
+    check(
+        &env,
+        &["run", "look"],
+        0,
+        &expect![[r#"
+        $ loopwright run look
+        look reported ([round])
+          gate: gates: none; the checker alone decides
+          approve: nothing but the report leaves
+          report: $ROOT/state/reports/[round].md
+          next: loopwright report [round]
+        [stderr]
+        round    [round] of look at L1
+        isolate  workspace at [short]
+        make     attempt 1 with scripted
+                 maker | I looked around
+                 maker | [2Jrecord
+        seal     0 files changed, tree [short]
+        gate     0 gates on the sealed tree
+        check    fresh checker with scripted
+        record   reported
+        [exit 0]
+    "#]],
+    );
+    before.assert_untouched(&repo.tree_digest());
+}
+
+#[test]
+fn l2_round_with_a_good_change_waits_for_a_human_with_ten() {
+    let env = env();
+    let repo = repo(&env);
+    let before = repo.tree_digest();
+    check(&env, &["run", "fix"], 10, &expect![[r#""#]]);
+    before.assert_untouched(&repo.tree_digest());
+}
+
+#[test]
+fn json_of_a_round_is_the_whole_answer() {
+    let env = env();
+    let repo = repo(&env);
+    let ran = env.loopwright_in(repo.path(), ["run", "look", "--json"]).success();
+    let json = ran.json();
+    assert_eq!((&json["outcome"], &json["exit"], &json["loop"]), (&"reported".into(), &0.into(), &"look".into()));
+    assert_eq!((&json["actor"], &json["boundary"]["level"]), (&"ada".into(), &"process".into()));
+    assert_eq!(ran.stderr(), "");
+    assert!(json["report"].as_str().is_some_and(|path| std::path::Path::new(path).is_file()), "{json}");
+}
+
+#[test]
+fn dry_run_prints_what_would_be_sent_and_sends_nothing() {
+    let env = env();
+    let repo = repo(&env);
+    check(&env, &["run", "fix", "--dry-run"], 0, &expect![[r#""#]]);
+    let json = env.loopwright_in(repo.path(), ["run", "fix", "--dry-run", "--json"]).success().json();
+    assert_eq!(json["would_send"][0]["kind"], "pull-request", "{json}");
+    assert_eq!(json["would_send"][0]["title"], "Fix the answer", "{json}");
+    let forges = env.state().join("forge");
+    let pulls = std::fs::read_dir(&forges).into_iter().flatten().flatten().map(|entry| entry.path().join("pulls"));
+    assert!(pulls.into_iter().all(|folder| std::fs::read_dir(folder).map_or(0, Iterator::count) == 0));
+}
+
+#[test]
+fn agent_that_this_build_does_not_drive_fails_the_round_and_says_so() {
+    let env = env();
+    let repo = repo(&env);
+    repo.write(
+        ".loopwright/loops/claude.yaml",
+        "name: claude\nintent: x\nagents: { maker: { use: claude } }\nprompts: { maker: x }\n",
+    );
+    let json = env.loopwright_in(repo.path(), ["run", "claude", "--json"]).code(1).json();
+    assert_eq!(json["outcome"], "failed");
+    assert!(json["reasons"].to_string().contains("agent `claude` is not driven by this build yet"), "{json}");
+}
+
+#[test]
+fn configured_agent_plays_where_the_loop_names_none() {
+    let env = env();
+    let repo = repo(&env);
+    repo.write(".loopwright/loops/bare.yaml", "name: bare\nintent: Look.\nprompts: { maker: Look. }\n");
+    repo.write(".loopwright/config.yaml", "agents: { maker: { use: scripted, script: look.script } }\n");
+    assert_eq!(env.loopwright_in(repo.path(), ["run", "bare", "--json"]).success().json()["outcome"], "reported");
+}
+
+#[test]
+fn forge_that_is_not_in_this_build_is_a_configuration_error() {
+    let env = env();
+    let repo = repo(&env);
+    repo.write(".loopwright/loops/look.yaml", format!("{LOOK}forge: github\n"));
+    let json = env.loopwright_in(repo.path(), ["run", "look", "--json"]).code(2).json();
+    assert!(json["error"]["text"].to_string().contains("not in this build"), "{json}");
+}
+
+#[test]
+fn silent_log_shows_the_answer_only_and_a_wrong_word_is_refused() {
+    let quiet = env().with_env("LOOPWRIGHT_LOG", "off");
+    let repo = repo(&quiet);
+    assert_eq!(quiet.loopwright_in(repo.path(), ["run", "look"]).success().stderr(), "");
+    let wrong = env().with_env("LOOPWRIGHT_LOG", "loud");
+    let _ = wrong.loopwright_in(repo.path(), ["run", "look"]).code(2);
+}
