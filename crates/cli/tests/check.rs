@@ -86,38 +86,39 @@ fn problems_of_all_files_are_told_at_once() {
         &["check"],
         2,
         &expect![[r#"
-        $ loopwright check
-        ok   good  L2  .loopwright/loops/good.md
-        1 loop checked
-        [stderr]
-        error: unknown key `budjet`
-          --> .loopwright/loops/bad.md:4:1
-           |
-         4 | budjet: 3
-           | ^^^^^^
-           = hint: did you mean `budget`?
+            $ loopwright check
+            ok   good  L2  .loopwright/loops/good.md
+            1 loop checked
+            [stderr]
+            error: unknown key `budjet`
+              --> .loopwright/loops/bad.md:4:1
+               |
+             4 | budjet: 3
+               | ^^^^^^
+               = hint: did you mean `budget`?
 
-        error: `../etc` is no name for a loop: `/` is not allowed in a name; use lower-case letters, digits, `-`, `_` and `.`
-          --> .loopwright/loops/worse.yaml:1:7
-           |
-         1 | name: ../etc
-           |       ^^^^^^
+            error: `../etc` is no name for a loop: `/` is not allowed in a name; use lower-case letters, digits, `-`, `_` and `.`
+              --> .loopwright/loops/worse.yaml:1:7
+               |
+             1 | name: ../etc
+               |       ^^^^^^
 
-        error: `level` wants a level: `L1`, `L2` or `L3`, found the text `L9`
-          --> .loopwright/loops/worse.yaml:3:8
-           |
-         3 | level: L9
-           |        ^^
+            error: `level` wants a level: `L1`, `L2` or `L3`, found the text `L9`
+              --> .loopwright/loops/worse.yaml:3:8
+               |
+             3 | level: L9
+               |        ^^
 
-        error: unknown key `froge`
-          --> .loopwright/config.yaml:1:1
-           |
-         1 | froge: local
-           | ^^^^^
-           = hint: did you mean `forge`?
-        error: 4 problems in 3 files
-        [exit 2]
-    "#]],
+            error: unknown key `froge`
+              --> .loopwright/config.yaml:1:1
+               |
+             1 | froge: local
+               | ^^^^^
+               = hint: did you mean `forge`?
+
+            error: 4 problems in 3 files
+            [exit 2]
+        "#]],
     );
     let bad = env.loopwright_in(repo.path(), ["run", "bad", "--json"]).code(2).json();
     assert_eq!(bad["error"]["text"], "1 problem in 1 file: unknown key `budjet`");
@@ -137,15 +138,16 @@ fn two_loops_of_one_name_are_both_unusable() {
         &["check"],
         2,
         &expect![[r#"
-        $ loopwright check
-        0 loops checked
-        [stderr]
-        error: the name `good` is already taken by .loopwright/loops/good.md
-          --> .loopwright/loops/twin.md
-           = hint: give one of the two another `name:`
-        error: 1 problem in 1 file
-        [exit 2]
-    "#]],
+            $ loopwright check
+            0 loops checked
+            [stderr]
+            error: the name `good` is already taken by .loopwright/loops/good.md
+              --> .loopwright/loops/twin.md
+               = hint: give one of the two another `name:`
+
+            error: 1 problem in 1 file
+            [exit 2]
+        "#]],
     );
     let error = env.loopwright_in(repo.path(), ["run", "good", "--json"]).code(2).json();
     assert_eq!(error["error"]["kind"], "unknown", "{error}");
@@ -194,24 +196,25 @@ fn missing_scripts_skills_and_gate_scripts_are_problems() {
         &["check"],
         2,
         &expect![[r#"
-        $ loopwright check
-        bad  good  L2  .loopwright/loops/good.md
-        1 loop checked
-        [stderr]
-        error: script of the maker `.loopwright/gone.script`: No such file or directory (os error 2)
-          --> .loopwright/loops/good.md
-           = hint: `script:` is relative to `.loopwright/`
+            $ loopwright check
+            bad  good  L2  .loopwright/loops/good.md
+            1 loop checked
+            [stderr]
+            error: script of the maker `.loopwright/gone.script`: No such file or directory (os error 2)
+              --> .loopwright/loops/good.md
+               = hint: `script:` is relative to `.loopwright/`
 
-        error: skill `gone.md` is not in .loopwright/skills/
-          --> .loopwright/loops/good.md
-           = hint: write it, or take it out of `skills`
+            error: skill `gone.md` is not in .loopwright/skills/
+              --> .loopwright/loops/good.md
+               = hint: write it, or take it out of `skills`
 
-        error: gate script `new.sh` is not in base
-          --> .loopwright/loops/good.md
-           = hint: commit the script; gates run what base has
-        error: 3 problems in 1 file
-        [exit 2]
-    "#]],
+            error: gate script `new.sh` is not in base
+              --> .loopwright/loops/good.md
+               = hint: commit the script; gates run what base has
+
+            error: 3 problems in 1 file
+            [exit 2]
+        "#]],
     );
     let _ = env.loopwright_in(repo.path(), ["run", "good"]).code(2);
 }

@@ -151,16 +151,16 @@ fn configuration_names_the_origin_of_every_value() {
         &["config"],
         0,
         &expect![[r#"
-        $ loopwright config
-        KEY                 VALUE                              FROM
-        approvals.expire    2d                                 repository
-        forge               local                              default
-        log_retention_days  30                                 default
-        retention.days      5                                  user
-        sensitive           ["deploy/**"]                      repository
-        state_dir           $ROOT/state  environment
-        [exit 0]
-    "#]],
+            $ loopwright config
+            KEY  VALUE  FROM
+            approvals.expire  2d  repository
+            forge  local  default
+            log_retention_days  30  default
+            retention.days  5  user
+            sensitive  ["deploy/**"]  repository
+            state_dir  $ROOT/state  environment
+            [exit 0]
+        "#]],
     );
     let flag = env.loopwright_in(repo.path(), ["config", "--json", "--state", "other"]).success().json();
     let state = flag["settings"].as_array().and_then(|all| all.iter().find(|setting| setting["key"] == "state_dir"));
@@ -180,14 +180,15 @@ fn repository_cannot_move_the_state() {
         &["config"],
         2,
         &expect![[r#"
-        $ loopwright config
-        [stderr]
-        error: `state_dir`: a repository does not decide where state is kept
-          --> .loopwright/config.yaml
-           = hint: put it into your own configuration, or set LOOPWRIGHT_STATE_DIR or LOOPWRIGHT_STORE
-        error: 1 problem in 1 file
-        [exit 2]
-    "#]],
+            $ loopwright config
+            [stderr]
+            error: `state_dir`: a repository does not decide where state is kept
+              --> .loopwright/config.yaml
+               = hint: put it into your own configuration, or set LOOPWRIGHT_STATE_DIR or LOOPWRIGHT_STORE
+
+            error: 1 problem in 1 file
+            [exit 2]
+        "#]],
     );
 }
 
@@ -200,13 +201,14 @@ fn named_configuration_that_is_not_there_is_an_error() {
         &["config"],
         2,
         &expect![[r#"
-        $ loopwright config
-        [stderr]
-        error: LOOPWRIGHT_CONFIG names a file that is not there
-          --> nowhere.yaml
-        error: 1 problem in 1 file
-        [exit 2]
-    "#]],
+            $ loopwright config
+            [stderr]
+            error: LOOPWRIGHT_CONFIG names a file that is not there
+              --> nowhere.yaml
+
+            error: 1 problem in 1 file
+            [exit 2]
+        "#]],
     );
 }
 
