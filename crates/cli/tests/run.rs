@@ -80,7 +80,11 @@ fn l2_round_with_a_good_change_waits_for_a_human_with_ten() {
     let env = env();
     let repo = repo(&env);
     let before = repo.tree_digest();
-    check(&env, &["run", "fix"], 10, &expect![[r#"
+    check(
+        &env,
+        &["run", "fix"],
+        10,
+        &expect![[r#"
         $ loopwright run fix
         fix escalated ([round])
           approve: at L2 every outward action waits for a human
@@ -100,7 +104,8 @@ fn l2_round_with_a_good_change_waits_for_a_human_with_ten() {
         check    fresh checker with scripted
         record   escalated
         [exit 10]
-    "#]]);
+    "#]],
+    );
     before.assert_untouched(&repo.tree_digest());
 }
 
@@ -120,7 +125,11 @@ fn json_of_a_round_is_the_whole_answer() {
 fn dry_run_prints_what_would_be_sent_and_sends_nothing() {
     let env = env();
     let repo = repo(&env);
-    check(&env, &["run", "fix", "--dry-run"], 0, &expect![[r#"
+    check(
+        &env,
+        &["run", "fix", "--dry-run"],
+        0,
+        &expect![[r#"
         $ loopwright run fix --dry-run
         would send pull-request
           title: Fix the answer
@@ -142,7 +151,8 @@ fn dry_run_prints_what_would_be_sent_and_sends_nothing() {
         check    fresh checker with scripted
         record   reported
         [exit 0]
-    "#]]);
+    "#]],
+    );
     let json = env.loopwright_in(repo.path(), ["run", "fix", "--dry-run", "--json"]).success().json();
     assert_eq!(json["would_send"][0]["kind"], "pull-request", "{json}");
     assert_eq!(json["would_send"][0]["title"], "Fix the answer", "{json}");
