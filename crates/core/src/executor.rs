@@ -20,7 +20,7 @@ pub struct ActionReceipt {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ActionError {
-    /// The action failed; it may be tried again with the same key.
+    /// The action failed and had no effect; it may be tried again with the same key.
     #[error("action failed: {0}")]
     Exec(String),
     /// The executor will not do this; trying again is of no use.
@@ -33,8 +33,9 @@ pub enum ActionError {
 
 /// Performs an action that was approved.
 ///
-/// After a crash the engine calls again with the same `key`: the executor must then find out whether the action has
-/// already taken effect and return the first receipt instead of acting twice.
+/// The `key` names the action: every try of it has the same one, and no other action has. A try that ended with
+/// [`Exec`](ActionError::Exec) is made again, three times at most. An engine that died during a call does not call again,
+/// because it cannot know what took effect: the action is in doubt and a person looks.
 pub trait ActionExecutor: Send + Sync {
     /// Performs one action of a loop.
     fn execute<'a>(

@@ -3,20 +3,40 @@
 use crate::round::Outlet;
 use loopwright_core::BoxFuture;
 use loopwright_core::deliver::{Deliver, DeliverError, Delivery, Found, Receipt};
-use loopwright_core::executor::ActionExecutor;
+use loopwright_core::executor::{ActionError, ActionExecutor};
 use loopwright_core::human_gate::ProposedAction;
 use loopwright_core::spec::LoopSpec;
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// An executor behind the delivery interface.
 pub(crate) struct ExecutorOutlet {
     executor: Arc<dyn ActionExecutor>,
     spec: LoopSpec,
+    /// Keys whose last call ended, in this process, with the word that nothing happened.
+    clean: Mutex<HashSet<String>>,
 }
 
 impl ExecutorOutlet {
     pub(crate) fn outlet(executor: Arc<dyn ActionExecutor>, spec: LoopSpec) -> Outlet {
-        Outlet::Deliver(Arc::new(Self { executor, spec }))
+        Outlet::Deliver(Arc::new(Self { executor, spec, clean: Mutex::default() }))
+    }
+
+    fn clean(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
+        self.clean.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn trouble(&self, key: &str, error: &ActionError) -> DeliverError {
+        let text = error.to_string();
+        match error {
+            ActionError::Refused(_) => DeliverError::refused(text),
+            ActionError::Exec(_) => {
+                self.clean().insert(key.to_owned());
+                DeliverError::transient(text)
+            }
+            // Also for kinds that are added later: what is not known to have had no effect is in doubt.
+            _ => DeliverError::in_doubt(text),
+        }
     }
 }
 
@@ -25,15 +45,18 @@ impl Deliver for ExecutorOutlet {
         Box::pin(async move {
             let summary = item.item.title.clone().unwrap_or_else(|| self.spec.intent.clone());
             let action = ProposedAction::new(item.item.kind.word(), summary, true);
+            self.clean().remove(&item.key);
             match self.executor.execute(&self.spec, &action, &item.key).await {
                 Ok(receipt) => Ok(Receipt { place: receipt.summary, head: item.commit.clone(), at_ms: 0 }),
-                Err(error) => Err(DeliverError::failed(error.to_string())),
+                Err(error) => Err(self.trouble(&item.key, &error)),
             }
         })
     }
 
-    /// An executor cannot be asked; what may have happened before a crash is in doubt, never repeated blindly.
-    fn find<'a>(&'a self, _: &'a Delivery) -> BoxFuture<'a, Result<Found, DeliverError>> {
-        Box::pin(async { Ok(Found::Unknown) })
+    /// An executor cannot be asked. A call that said it failed may be made again; what may have happened before a crash is
+    /// in doubt, never repeated blindly.
+    fn find<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<Found, DeliverError>> {
+        let found = if self.clean().contains(&item.key) { Found::No } else { Found::Unknown };
+        Box::pin(std::future::ready(Ok(found)))
     }
 }

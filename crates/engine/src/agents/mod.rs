@@ -112,6 +112,25 @@ pub struct AgentOutcome {
     pub limit: Option<BudgetLimit>,
 }
 
+impl AgentOutcome {
+    /// The outcome of an agent that has no process of its own: it ended with this exit code, these last words and this use.
+    #[must_use]
+    pub fn in_process(exit: i32, text: impl Into<String>, usage: Usage) -> Self {
+        Self {
+            how: How::Exited(exit),
+            exit: Some(exit),
+            usage,
+            text: text.into(),
+            turns: 0,
+            stdout: Captured::default(),
+            stderr: Captured::default(),
+            leaky: false,
+            term_ignored: false,
+            limit: None,
+        }
+    }
+}
+
 /// Something an agent did, as it happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentEvent<'a> {
