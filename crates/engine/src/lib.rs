@@ -28,7 +28,9 @@ pub mod workspace;
 pub use engine::{Engine, Identity, Settings};
 pub use error::EngineError;
 pub use loop_engine::{BuildError, LoopEngine, LoopEngineBuilder};
-pub use loopwright_core::budget::{BudgetLimit, BudgetState, TokenBudget};
+pub use loopwright_core::BoxFuture;
+pub use loopwright_core::budget::{self, BudgetLimit, BudgetState, TokenBudget};
+pub use loopwright_core::deliver;
 pub use loopwright_core::executor::{
     ActionError, ActionExecutor, ActionReceipt, ApprovalOnlyExecutor, CallbackActionExecutor,
 };
@@ -39,5 +41,6 @@ pub use loopwright_core::level::LoopLevel;
 pub use loopwright_core::outcome::RoundOutcome;
 pub use loopwright_core::patterns;
 pub use loopwright_core::report::RoundReport;
-pub use loopwright_core::spec::LoopSpec;
+pub use loopwright_core::spec::{self, LoopSpec};
+pub use loopwright_core::units;
 pub use sink::{LoopSink, SinkError, StdoutSink};

@@ -9,6 +9,7 @@ use crate::progress::{Notice, Progress};
 use crate::report;
 use crate::round::{Bindings, Outlet, Run, RunRequest};
 use crate::sink::LoopSink;
+use loopwright_core::deliver::Deliver;
 use loopwright_core::executor::ActionExecutor;
 use loopwright_core::human_gate::{HumanGate, default_gate_for};
 use loopwright_core::report::RoundReport;
@@ -171,10 +172,17 @@ impl LoopEngineBuilder {
         self
     }
 
-    /// Binds what performs approved actions.
+    /// Binds what performs approved actions: a function or an [`ActionExecutor`] that acts on the kind and the key alone.
     #[must_use]
     pub fn with_action_executor(mut self, executor: impl ActionExecutor + 'static) -> Self {
         self.outlet = ExecutorOutlet::outlet(Arc::new(executor), self.spec.clone());
+        self
+    }
+
+    /// Sends approved actions to a receiver of your own, which is given each item whole: its text, its commit, its marker.
+    #[must_use]
+    pub fn with_deliver(mut self, deliver: impl Deliver + 'static) -> Self {
+        self.outlet = Outlet::Deliver(Arc::new(deliver));
         self
     }
 

@@ -1,0 +1,183 @@
+//! The library as an embedder uses it: build, run, approve, deny, stop, with agents and sinks of the embedder's own.
+
+mod common;
+
+use common::*;
+use loopwright::agents::Command;
+use loopwright::{
+    ActionError, ActionReceipt, BuildError, CallbackActionExecutor, EngineError, LoopEngine, LoopLevel, LoopSpec,
+    ProposedAction, RoundOutcome,
+};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// A loop without gates at L2: the checker alone decides, then a person.
+fn ungated() -> LoopSpec {
+    let mut spec = mending(LoopLevel::L2Assisted);
+    spec.gates.clear();
+    spec
+}
+
+fn builder() -> loopwright::LoopEngineBuilder {
+    LoopEngine::builder(ungated()).maker(mender()).checker(judge("pass", 5))
+}
+
+#[tokio::test]
+async fn a_round_waits_for_a_person_and_ships_what_was_seen() {
+    let world = World::new();
+    let told = Told::default();
+    let engine = world.build(builder().with_local_forge().with_sink(told.clone())).await;
+    let before = world.repo.tree_digest();
+    let waiting = engine.run_once().await.expect("a round");
+    assert_eq!(waiting.outcome, Some(RoundOutcome::Escalated), "{}", waiting.render());
+    let candidate = waiting.candidate.clone().expect("a candidate");
+    let shipped = engine.approve(&waiting.round, &candidate, "ada").await.expect("it waits");
+    assert_eq!(shipped.outcome, Some(RoundOutcome::Shipped), "{}", shipped.render());
+    let branch = format!("loop/mend-sum/{}:sum.sh", waiting.round);
+    let shown = loopwright_testkit::repo::git(&world.forge().join("repo.git"), ["show", &branch]);
+    assert_eq!(shown, MENDED.trim_end());
+    assert_eq!(told.words(), ["escalated", "shipped"]);
+    before.assert_untouched(&world.repo.tree_digest());
+}
+
+#[tokio::test]
+async fn an_answer_to_another_candidate_or_a_second_answer_is_stale() {
+    let world = World::new();
+    let engine = world.build(builder().with_local_forge()).await;
+    let waiting = engine.run_once().await.expect("a round");
+    let candidate = waiting.candidate.clone().expect("a candidate");
+    let other = engine.approve(&waiting.round, "another", "ada").await.expect_err("another candidate");
+    assert!(matches!(other, EngineError::Stale(_)), "{other}");
+    engine.approve(&waiting.round, &candidate, "ada").await.expect("it still waits");
+    let again = engine.approve(&waiting.round, &candidate, "ada").await.expect_err("it is over");
+    assert!(matches!(again, EngineError::Stale(_)), "{again}");
+    let unknown = engine.approve("no-such-round", &candidate, "ada").await.expect_err("no round");
+    assert!(matches!(unknown, EngineError::Unknown(_)), "{unknown}");
+}
+
+#[tokio::test]
+async fn a_denied_round_ends_rejected_with_the_persons_words() {
+    let world = World::new();
+    let told = Told::default();
+    let engine = world.build(builder().with_local_forge().with_sink(told.clone())).await;
+    let waiting = engine.run_once().await.expect("a round");
+    let denied = engine.deny(&waiting.round, "ada", "too clever").await.expect("it waits");
+    assert_eq!(denied.outcome, Some(RoundOutcome::Rejected));
+    assert!(denied.render().contains("too clever"), "{}", denied.render());
+    assert_eq!(told.words(), ["escalated", "rejected"]);
+}
+
+#[tokio::test]
+async fn without_an_executor_nothing_leaves_even_when_approved() {
+    let world = World::new();
+    let engine = world.build(builder()).await;
+    let waiting = engine.run_once().await.expect("a round");
+    let candidate = waiting.candidate.clone().expect("a candidate");
+    let report = engine.approve(&waiting.round, &candidate, "ada").await.expect("it waits");
+    assert_eq!(report.outcome, Some(RoundOutcome::Refused), "{}", report.render());
+    assert!(report.render().contains("no action executor is configured"), "{}", report.render());
+}
+
+/// Runs a round, approves it, and answers with the report and the keys the executor was called with.
+async fn executed(answer: fn(u32) -> Result<(), ActionError>) -> (loopwright::RoundReport, Vec<String>) {
+    let world = World::new();
+    let keys = Arc::new(Mutex::new(Vec::new()));
+    let (seen, calls) = (Arc::clone(&keys), AtomicU32::new(0));
+    let executor = CallbackActionExecutor(move |_: &LoopSpec, action: &ProposedAction, key: &str| {
+        seen.lock().expect("no panic").push(key.to_owned());
+        answer(calls.fetch_add(1, Ordering::SeqCst))?;
+        Ok(ActionReceipt { kind: action.kind.clone(), summary: "request 7".to_owned() })
+    });
+    let engine = world.build(builder().with_action_executor(executor)).await;
+    let waiting = engine.run_once().await.expect("a round");
+    let candidate = waiting.candidate.clone().expect("a candidate");
+    let report = engine.approve(&waiting.round, &candidate, "ada").await.expect("it waits");
+    let keys = keys.lock().expect("no panic").clone();
+    (report, keys)
+}
+
+#[tokio::test]
+async fn an_executor_that_fails_is_tried_again_with_the_same_key() {
+    let (report, keys) = executed(|call| if call == 0 { Err(ActionError::Exec("down".into())) } else { Ok(()) }).await;
+    assert_eq!(report.outcome, Some(RoundOutcome::Shipped), "{}", report.render());
+    assert_eq!(report.outbox[0].receipt.as_deref(), Some("request 7"));
+    assert!(keys.len() == 2 && keys[0] == keys[1], "{keys:?}");
+}
+
+#[tokio::test]
+async fn an_executor_that_always_fails_is_given_up_after_three_tries() {
+    let (report, keys) = executed(|_| Err(ActionError::Exec("down".into()))).await;
+    assert_eq!(report.outcome, Some(RoundOutcome::Failed), "{}", report.render());
+    assert_eq!((keys.len(), report.outbox[0].state.as_str()), (3, "quarantined"));
+}
+
+#[tokio::test]
+async fn an_executors_no_and_its_doubt_are_not_tried_again() {
+    let (report, keys) = executed(|_| Err(ActionError::Refused("not here".into()))).await;
+    assert_eq!((report.outcome, keys.len()), (Some(RoundOutcome::Refused), 1), "{}", report.render());
+    let (report, keys) = executed(|_| Err(ActionError::InDoubt("the line went dead".into()))).await;
+    assert_eq!((report.outcome, keys.len()), (Some(RoundOutcome::Escalated), 1), "{}", report.render());
+    assert_eq!(report.outbox[0].state, "in-doubt");
+}
+
+#[tokio::test]
+async fn a_sink_that_fails_changes_nothing_but_is_told() {
+    let world = World::new();
+    let (bad, good, troubles) = (Told::failing(), Told::default(), SinkTroubles::default());
+    let builder = LoopEngine::builder(reporting()).maker(reporter()).checker(judge_report("pass", 5));
+    let builder = builder.with_sink(bad.clone()).with_sink(good.clone()).with_progress(troubles.clone());
+    let report = world.build(builder).await.run_once().await.expect("a round");
+    assert_eq!(report.outcome, Some(RoundOutcome::Reported), "{}", report.render());
+    assert_eq!((bad.words(), good.words()), (vec!["reported"], vec!["reported"]));
+    let expected = format!("{}: deliver the round's report: the letter box is full", report.round);
+    assert_eq!(troubles.all(), [expected]);
+}
+
+#[tokio::test]
+async fn a_role_without_an_agent_and_a_bad_spec_are_told_before_any_round() {
+    let world = World::new();
+    let build = |builder: loopwright::LoopEngineBuilder| builder.build(world.settings(), world.repo.path().to_owned());
+    let error = build(LoopEngine::builder(ungated()).maker(mender())).await.err().expect("no checker");
+    assert!(matches!(error, BuildError::NoAgent("checker")), "{error}");
+    let error = build(LoopEngine::builder(ungated()).checker(mender())).await.err().expect("no maker");
+    assert!(matches!(error, BuildError::NoAgent("maker")), "{error}");
+    let spec = ungated().with_cadence("15m");
+    let error =
+        build(LoopEngine::builder(spec).maker(mender()).checker(judge("pass", 5))).await.err().expect("bad spec");
+    assert!(error.to_string().contains("write `every 15m`"), "{error}");
+}
+
+#[tokio::test]
+async fn a_stopped_engine_starts_no_further_agent() {
+    let world = World::new();
+    let maker = mender();
+    let calls = maker.calls();
+    let engine = world.build(LoopEngine::builder(ungated()).maker(maker).checker(judge("pass", 5))).await;
+    engine.stop();
+    let report = engine.run_once().await.expect("a round");
+    assert_eq!((report.outcome, calls.count()), (Some(RoundOutcome::Interrupted), 0));
+}
+
+#[tokio::test]
+async fn a_command_and_a_function_work_together() {
+    let world = World::new();
+    let argv = ["sh", "-c", "printf 'echo $(( $1 + $2 ))\\n' > sum.sh"].map(str::to_owned);
+    let maker = Command::new(&argv).expect("a good argv");
+    let builder = LoopEngine::builder(ungated()).maker(maker).checker(judge("pass", 5)).with_local_forge();
+    let report = world.build(builder).await.run_once().await.expect("a round");
+    assert_eq!(report.outcome, Some(RoundOutcome::Escalated), "{}", report.render());
+    assert!(!report.spend.known, "a command does not say what it used, so its reservation is charged");
+}
+
+#[tokio::test]
+async fn several_loops_share_one_state_directory() {
+    let world = World::new();
+    let first = world.build(builder().with_local_forge()).await;
+    let second = LoopEngine::builder(reporting()).maker(reporter()).checker(judge_report("pass", 4));
+    let second = second.build_on(first.engine().clone(), world.repo.path()).expect("a good loop");
+    let (one, two) = tokio::join!(first.run_once(), second.run_once());
+    assert_eq!(one.expect("a round").outcome, Some(RoundOutcome::Escalated));
+    assert_eq!(two.expect("a round").outcome, Some(RoundOutcome::Reported));
+    let verified = first.engine().store().verify().await.expect("the store is whole");
+    assert!(verified.is_ok(), "{:?}", verified.broken);
+}
