@@ -3,11 +3,13 @@
 
 use crate::clock::{Clock, SystemClock};
 use crate::error::EngineError;
-use crate::git::Git;
+use crate::git::{Git, UserRepo};
+use crate::live::Live;
 use crate::places::Places;
 use crate::proc::Proc;
 use crate::seam::{Seam, SeamFault};
 use crate::store::{Batch, Mode, OwnerInfo, SqlStore, Store, StoreError, StoreErrorKind};
+use crate::workspace::Workspaces;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,6 +75,9 @@ pub struct Engine {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) git: Git,
     pub(crate) proc: Proc,
+    pub(crate) live: Live,
+    /// One preparation of a base at a time, whichever loop asks.
+    pub(crate) bases: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Engine {
@@ -86,7 +91,15 @@ impl Engine {
         let store = open_store(&settings, &places, Mode::Own(owner)).await?;
         let git = Git::new(settings.seam.clone());
         let proc = Proc::new(settings.seam.clone());
-        Ok(Self { settings: Arc::new(settings), places, store: Arc::new(store), git, proc })
+        Ok(Self {
+            settings: Arc::new(settings),
+            places,
+            store: Arc::new(store),
+            git,
+            proc,
+            live: Live::default(),
+            bases: Arc::default(),
+        })
     }
 
     /// Opens the database for looking only; also while another process owns it.
@@ -135,6 +148,12 @@ impl Engine {
         let index = self.store.append(batch).await?;
         seam.after("store.append").map_err(injected)?;
         Ok(index)
+    }
+
+    /// The workspaces of a repository.
+    pub(crate) async fn workspaces(&self, repo: UserRepo) -> Result<Workspaces, EngineError> {
+        let spaces = Workspaces::open(self.git.clone(), self.places.root(), repo).await?;
+        Ok(spaces.sharing(Arc::clone(&self.bases)))
     }
 
     pub(crate) fn now_ms(&self) -> i64 {

@@ -10,6 +10,7 @@ mod executor;
 pub mod gates;
 pub mod gc;
 pub mod git;
+mod live;
 mod loop_engine;
 pub mod outbox;
 pub mod places;

@@ -104,8 +104,12 @@ impl LoopEngine {
         let repo = self.engine.git().discover(&self.repo).await?;
         for row in self.engine.abandoned().await? {
             if row.loop_name == self.spec.name && row.repo == repo.id {
-                let round = self.engine.resume(&row.id, &self.bind, self.progress.as_ref(), &self.cancel).await?;
-                self.tell(&self.engine.report_of(&round).await?);
+                match self.engine.resume(&row.id, &self.bind, self.progress.as_ref(), &self.cancel).await {
+                    Ok(round) => self.tell(&self.engine.report_of(&round).await?),
+                    // Another call took it between the look and the hand.
+                    Err(EngineError::Stale(_)) => {}
+                    Err(error) => return Err(error),
+                }
             }
         }
         let request = RunRequest::manual(self.spec.clone(), &self.repo, "library");

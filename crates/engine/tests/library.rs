@@ -10,6 +10,7 @@ use loopwright::{
 };
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// A loop without gates at L2: the checker alone decides, then a person.
 fn ungated() -> LoopSpec {
@@ -180,4 +181,30 @@ async fn several_loops_share_one_state_directory() {
     assert_eq!(two.expect("a round").outcome, Some(RoundOutcome::Reported));
     let verified = first.engine().store().verify().await.expect("the store is whole");
     assert!(verified.is_ok(), "{:?}", verified.broken);
+}
+
+/// A maker that works on until its neighbour has had a whole round: were it taken for a left-over of a dead engine, it would
+/// be ended and its round resumed under it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_round_under_way_is_not_taken_for_an_abandoned_one() {
+    let world = World::new();
+    let flags = tempfile::tempdir().expect("a folder");
+    let (here, go_on) = (flags.path().join("here"), flags.path().join("go-on"));
+    let script = format!(
+        "printf 'echo $(( $1 + $2 ))\\n' > sum.sh; : > {}; until test -e {}; do sleep 0.05; done",
+        here.display(),
+        go_on.display()
+    );
+    let maker = Command::new(&["sh", "-c", &script].map(str::to_owned)).expect("a good argv");
+    let slow = world.build(LoopEngine::builder(ungated()).maker(maker).checker(judge("pass", 5))).await;
+    let quick = LoopEngine::builder(reporting()).maker(reporter()).checker(judge_report("pass", 4));
+    let quick = quick.build_on(slow.engine().clone(), world.repo.path()).expect("a good loop");
+    let twin = slow.clone();
+    let running = tokio::spawn(async move { twin.run_once().await });
+    loopwright_testkit::wait::until("the maker at work", Duration::from_secs(30), || here.exists());
+    assert!(slow.engine().abandoned().await.expect("the store reads").is_empty());
+    assert_eq!(quick.run_once().await.expect("a round").outcome, Some(RoundOutcome::Reported));
+    std::fs::write(&go_on, "").expect("a flag can be set");
+    let report = running.await.expect("no panic").expect("a round");
+    assert_eq!(report.outcome, Some(RoundOutcome::Escalated), "{}", report.render());
 }

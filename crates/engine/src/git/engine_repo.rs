@@ -2,6 +2,7 @@
 //! it, and everything later is read from it by object name. No agent is ever given a path into it.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::user_repo::parse_oid;
 use super::{Call, Git, GitError, GitErrorKind, ObjectFormat, Oid, TREE_MAX, UserRepo};
@@ -226,8 +227,10 @@ pub(crate) async fn init_bare(git: &Git, dir: &Path, format: ObjectFormat) -> Re
         |error: std::io::Error| GitError::new("init", &[], GitErrorKind::Failed(None), error.to_string().as_bytes());
     let parent = dir.parent().unwrap_or(dir);
     crate::workspace::private_dir(parent).map_err(failed)?;
-    let half =
-        parent.join(format!(".half-{}-{}", dir.file_name().unwrap_or_default().to_string_lossy(), std::process::id()));
+    // Two creators of one process differ by a number, those of two processes by the process.
+    static CREATORS: AtomicU64 = AtomicU64::new(0);
+    let (name, creator) = (dir.file_name().unwrap_or_default(), CREATORS.fetch_add(1, Ordering::Relaxed));
+    let half = parent.join(format!(".half-{}-{}-{creator}", name.to_string_lossy(), std::process::id()));
     let _ = std::fs::remove_dir_all(&half);
     let init = Call::new("git.init").args(["--quiet", "--bare", "--template=", "--initial-branch=main"]);
     git.run(init.arg(format!("--object-format={}", format.name())).arg("--").arg(&half)).await?;

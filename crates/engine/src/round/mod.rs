@@ -27,6 +27,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::gates::{Baseline, Resolved};
 use crate::git::UserRepo;
+use crate::live::Here;
 use crate::proc::Cancel;
 use crate::progress::{Notice, Progress};
 use crate::store::{Batch, Change, NewEvent, StoreError, StoreErrorKind};
@@ -59,6 +60,8 @@ pub(crate) struct Run<'a> {
     started_ms: i64,
     item_failures: i64,
     begun: Instant,
+    /// Keeps others of this process from the round.
+    _here: Here,
 }
 
 /// Why a stage did not produce its event.
@@ -244,6 +247,11 @@ impl Run<'_> {
         // Left-overs are found and removed at the next start, so a failure here loses nothing.
         let _ = self.spaces.discard(self.id()).await;
     }
+}
+
+/// The answer to a second hand on one round.
+fn busy(round: &str) -> EngineError {
+    EngineError::Stale(format!("round `{round}` is under way in this process"))
 }
 
 /// An event as the journal keeps it.

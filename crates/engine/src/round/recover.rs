@@ -5,10 +5,10 @@ use super::bindings::Bindings;
 use super::{Run, Trouble};
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::live::Here;
 use crate::proc::Cancel;
 use crate::progress::Progress;
 use crate::store::{RoundRow, StoredEvent};
-use crate::workspace::Workspaces;
 use loopwright_core::round::{Action, Event, Phase, Round};
 use std::path::Path;
 use tokio::time::Instant;
@@ -55,13 +55,15 @@ impl Engine {
         fold(id, &events)
     }
 
-    /// Ends every process tree that rounds of a dead engine left, and answers with the rounds that have to go on.
+    /// Ends every process tree that rounds of a dead engine left, and answers with the rounds that have to go on. Rounds
+    /// under way in this process are not among them.
     ///
     /// # Errors
     /// When the store or the process table cannot be read.
     pub async fn abandoned(&self) -> Result<Vec<RoundRow>, EngineError> {
         let open = self.store.open_rounds().await?;
-        let unfinished: Vec<_> = open.into_iter().filter(|row| row.phase != "waiting").collect();
+        let left = |row: &RoundRow| row.phase != "waiting" && !self.live.holds(&row.id);
+        let unfinished: Vec<_> = open.into_iter().filter(left).collect();
         for row in &unfinished {
             loopwright_sandbox::sweep(&format!("lw-{}", row.id)).map_err(EngineError::Sweep)?;
         }
@@ -91,8 +93,9 @@ impl Engine {
         progress: &dyn Progress,
         cancel: &Cancel,
     ) -> Result<Round, EngineError> {
+        let here = self.live.enter(id).ok_or_else(|| super::busy(id))?;
         let recorded = self.recorded(id).await?;
-        let mut run = Run::reopen(self, bind, recorded, progress, cancel).await?;
+        let mut run = Run::reopen(self, bind, recorded, progress, cancel, here).await?;
         let actions = match run.apply(event, Vec::new()).await {
             Ok(actions) => actions,
             Err(Trouble::Fatal(EngineError::History { source, .. })) => {
@@ -113,10 +116,11 @@ impl<'a> Run<'a> {
         recorded: Recorded,
         progress: &'a dyn Progress,
         cancel: &'a Cancel,
+        here: Here,
     ) -> Result<Self, EngineError> {
         let started = &recorded.round.facts().started;
         let repo = engine.git.discover(Path::new(&started.repo_path)).await?;
-        let spaces = Workspaces::open(engine.git.clone(), engine.places.root(), repo.clone()).await?;
+        let spaces = engine.workspaces(repo.clone()).await?;
         let workspace = match recorded.round.phase() {
             // A workspace that is about to be made is made anew.
             Phase::Recalling | Phase::Probing | Phase::Isolating | Phase::Baselining => None,
@@ -152,6 +156,7 @@ impl<'a> Run<'a> {
             round: recorded.round,
             item_failures,
             begun: Instant::now(),
+            _here: here,
         })
     }
 }

@@ -68,10 +68,11 @@ impl<'a> Run<'a> {
         let repo = engine.git.discover(&request.repo).await?;
         // A repository without commits or without the asked base has no round: the person is told at once.
         let head = engine.git.head(&repo, request.spec.base.as_deref()).await?;
-        let spaces = Workspaces::open(engine.git.clone(), engine.places.root(), repo.clone()).await?;
+        let spaces = engine.workspaces(repo.clone()).await?;
         gate_scripts_in_base(engine, &spaces, &request.spec, &head.commit).await?;
         let started_ms = engine.now_ms();
         let started = birth(request, &repo, started_ms)?;
+        let here = engine.live.enter(&started.round).ok_or_else(|| super::busy(&started.round))?;
         let item_failures = failures(engine, &started).await?;
         let event = Event::Started(Box::new(started.clone()));
         let Step { round, actions } = Round::begin(started);
@@ -90,6 +91,7 @@ impl<'a> Run<'a> {
             started_ms,
             item_failures,
             begun: Instant::now(),
+            _here: here,
         };
         run.record_birth(&event).await?;
         Ok((run, actions))
@@ -119,7 +121,10 @@ async fn gate_scripts_in_base(
     if !spec.gates.iter().any(|gate| matches!(gate, Gate::Run(_))) {
         return Ok(());
     }
-    spaces.engine().import(spaces.repo(), base).await?;
+    {
+        let _one = engine.bases.lock().await;
+        spaces.engine().import(spaces.repo(), base).await?;
+    }
     let paths = gates::base_paths(spaces.engine(), base).await?;
     let env = GateEnv { extra_path: engine.settings.extra_path.clone(), ..GateEnv::default() };
     let unresolved = gates::resolve(&spec.gates, &paths, &env).err().unwrap_or_default();

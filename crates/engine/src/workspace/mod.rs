@@ -118,6 +118,12 @@ impl Workspaces {
         Ok(Self { root, repo, engine, bases: Arc::default() })
     }
 
+    /// The same, preparing bases under a lock that others hold too.
+    #[must_use]
+    pub fn sharing(self, bases: Arc<tokio::sync::Mutex<()>>) -> Self {
+        Self { bases, ..self }
+    }
+
     /// The engine's repository, for reading sealed trees and naming commits.
     pub fn engine(&self) -> &EngineRepo {
         &self.engine
