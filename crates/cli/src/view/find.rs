@@ -7,6 +7,9 @@ use loopwright::store::{RoundRow, RoundsQuery, Store};
 /// The longest text that is looked up at all.
 const TEXT_MAX: usize = 200;
 
+/// A shorter beginning is more likely a slip than an id, and an answer cannot be taken back.
+const BEGINNING_MIN: usize = 4;
+
 /// What an id names.
 pub(crate) enum Target {
     /// A round.
@@ -32,6 +35,9 @@ async fn maybe_round(store: &dyn Store, text: &str) -> Result<Option<RoundRow>, 
     }
     // The id of an approval is the round's behind two characters, so its beginning names the round too.
     let prefix = text.strip_prefix("a-").unwrap_or(text);
+    if prefix.len() < BEGINNING_MIN {
+        return Ok(None);
+    }
     let candidates = store.rounds_like(prefix).await?;
     match candidates.as_slice() {
         [] => Ok(None),

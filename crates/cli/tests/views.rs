@@ -1,0 +1,10 @@
+//! The views and the answers, as people see them: the real binary, scripted loops, real repositories.
+
+#[path = "views/answers.rs"]
+mod answers;
+#[path = "views/fixture.rs"]
+mod fixture;
+#[path = "views/looks.rs"]
+mod looks;
+#[path = "views/record.rs"]
+mod record;

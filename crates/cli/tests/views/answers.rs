@@ -1,0 +1,130 @@
+//! People's answers: approve, deny, silence, and ids that mean nothing.
+
+use super::fixture::{FIX, Place, keys};
+use loopwright_testkit::TestEnv;
+
+#[test]
+fn waiting_round_is_listed_approved_and_then_shown_as_shipped() {
+    let place = Place::new();
+    let round = place.round("fix", 10);
+    let inbox = place.run("inbox --json").success().json();
+    let item = &inbox["items"][0];
+    assert_eq!(keys(&inbox), ["schema", "items"]);
+    assert_eq!(keys(item), ["id", "loop", "round", "kind", "risk", "candidate", "summary", "expires"]);
+    assert_eq!(
+        (&item["loop"], &item["round"], &item["kind"]),
+        (&"fix".into(), &round.as_str().into(), &"approval".into())
+    );
+    let page = place.run("inbox").success().stdout();
+    assert!(page.contains("change:  1 file, +1 -1 lines") && page.contains("checker: pass, mean 4.67"), "{page}");
+    assert!(page.contains(&format!("approve with: loopwright approve a-{round}")), "{page}");
+
+    let approved = place.run(&format!("approve a-{round}")).success();
+    assert!(
+        approved.stdout().starts_with(&format!("shipped: round {round} of fix\n  pull-request sent at ")),
+        "{approved:?}"
+    );
+    let shown = place.run(&format!("show {round} --json")).success().json();
+    assert_eq!((&shown["outcome"], &shown["exit"]), (&"shipped".into(), &0.into()));
+    assert_eq!(shown["candidate"], item["candidate"]);
+    assert_eq!(shown["outbox"][0]["state"], "sent");
+    assert!(shown["reasons"].to_string().contains("approved by ada"), "{shown}");
+    let receipt = shown["outbox"][0]["receipt"].as_str().expect("a receipt says where").to_owned();
+    assert!(std::path::Path::new(&receipt).is_file(), "{receipt}");
+    assert_eq!(place.run("inbox --json").success().json()["items"].as_array().map(Vec::len), Some(0));
+
+    let again = place.run(&format!("approve {round}")).code(15);
+    assert!(again.stderr().contains("does not wait for an answer: it is shipped"), "{again:?}");
+}
+
+#[test]
+fn approve_takes_the_beginning_of_a_round_and_answers_as_run_does() {
+    let place = Place::new();
+    let round = place.round("fix", 10);
+    let report = place.run(&format!("approve {} --json", &round[..18])).success().json();
+    let shown = place.run(&format!("show {round} --json")).success().json();
+    assert_eq!(report, shown);
+    let expected = [
+        "schema",
+        "loop",
+        "round",
+        "outcome",
+        "exit",
+        "reasons",
+        "base",
+        "tree",
+        "candidate",
+        "attempts",
+        "gates",
+        "verdict",
+        "outbox",
+        "boundary",
+        "spend",
+        "report",
+    ];
+    let all = keys(&shown);
+    assert_eq!(all[..expected.len()], expected);
+    assert_eq!(keys(&shown["spend"]), ["tokens", "usd", "wall_ms", "known"]);
+    assert_eq!(keys(&shown["boundary"]), ["level", "filesystem", "network", "processes", "gaps"]);
+    assert_eq!(keys(&shown["outbox"][0]), ["id", "kind", "state", "target", "receipt"]);
+}
+
+#[test]
+fn denied_round_is_rejected_with_the_reason_and_nothing_leaves() {
+    let place = Place::new();
+    let round = place.round("fix", 10);
+    let words = ["deny", &round, "--why", "not like this\u{1b}[2J"];
+    drop(place.env.loopwright_in(place.repo.path(), words).success());
+    let shown = place.run(&format!("show {round} --json")).success().json();
+    assert_eq!((&shown["outcome"], &shown["exit"]), (&"rejected".into(), &11.into()));
+    assert_eq!(shown["reasons"].as_array().expect("reasons").last().expect("one")["code"], "denied");
+    assert_eq!(shown["outbox"][0]["state"], "refused");
+    let page = place.run(&format!("show {round}")).success().stdout();
+    assert!(page.contains(r"denied by ada: not like this\u{1b}[2J") && !page.contains('\u{1b}'), "{page}");
+    assert!(!place.env.state().join("forge").join("pulls").exists());
+    place.ends(&format!("deny {round} --why again"), 15);
+    place.ends("inbox", 0);
+}
+
+#[test]
+fn approve_after_the_question_expired_is_refused() {
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright")).with_env("USER", "ada");
+    std::fs::create_dir_all(env.root().join("config/loopwright")).expect("a folder");
+    std::fs::write(env.root().join("config/loopwright/config.yaml"), "approvals: { expire: 1ms }\n").expect("a file");
+    let place = Place::with_env(env);
+    let round = place.round("fix", 10);
+    let late = place.run(&format!("approve {round}")).code(15);
+    assert!(late.stderr().contains("expired"), "{late:?}");
+    let shown = place.run(&format!("show {round} --json")).success().json();
+    assert_eq!(shown["outcome"], "rejected");
+    assert_eq!(shown["reasons"].as_array().expect("reasons").last().expect("one")["code"], "expired");
+}
+
+#[test]
+fn only_named_approvers_may_approve_and_anyone_may_deny() {
+    let place = Place::new();
+    place.add("strict", "L2", "output: [{ pull-request: {} }]\napprovers: [grace]", FIX);
+    let round = place.round("strict", 10);
+    let refused = place.run(&format!("approve {round}")).code(15);
+    assert!(refused.stderr().contains("`ada` may not approve for loop `strict`"), "{refused:?}");
+    place.ends(&format!("deny {round} --why no"), 0);
+}
+
+#[test]
+fn ids_that_nobody_knows_are_unknown_and_reasons_are_needed() {
+    let place = Place::new();
+    for line in
+        ["approve r0", "deny r0 --why no", "show nothing", "logs nothing", "why nothing", "report r0", "take r0"]
+    {
+        place.ends(line, 2);
+    }
+    let round = place.round("fix", 10);
+    for line in ["approve x", "approve a-", "deny x --why no", "show nothing", "retry x", "take x", "rounds nothing"] {
+        place.ends(line, 2);
+    }
+    place.ends(&format!("deny {round}"), 2);
+    drop(place.env.loopwright_in(place.repo.path(), ["deny", &round, "--why", " "]).code(2));
+    let error = place.run("approve x --json").code(2).json();
+    assert_eq!(keys(&error["error"]), ["kind", "text", "hints", "places"]);
+    assert_eq!(error["error"]["kind"], "unknown");
+}
