@@ -264,3 +264,54 @@ pub(crate) async fn one(
     };
     found.ok_or_else(|| CommandError::unknown(format!("no loop is called `{name}`")).hint("see `loopwright status`"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_narrow_terminal_gets_two_tables_with_every_column() {
+        let line = Known::default().line("repo", "dependency-sweeper");
+        let status = Status { schema: SCHEMA, daemon: None, loops: vec![line] };
+        assert_eq!(status.render(0, usize::MAX).lines().count(), 2);
+        let narrow = status.render(0, 80);
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+        for heading in STANDING.into_iter().chain(COUNTING) {
+            assert!(narrow.contains(heading), "{heading}");
+        }
+        assert_eq!(narrow.matches("dependency-sweeper").count(), 2);
+    }
+
+    #[test]
+    fn a_round_whose_process_is_gone_is_stopped_not_running() {
+        let row = |phase: &str| RoundRow {
+            id: "r1".into(),
+            loop_name: "fix".into(),
+            repo: "repo".into(),
+            repo_path: "/r".into(),
+            occurrence: "manual:r1".into(),
+            trigger: "manual".into(),
+            item: None,
+            level: "L2".into(),
+            phase: phase.into(),
+            outcome: None,
+            started_ms: 1,
+            ended_ms: None,
+            attempts: 1,
+            base: None,
+            tree: None,
+            candidate: None,
+            spec_hash: String::new(),
+            summary: String::new(),
+            report: None,
+            spend_tokens: 0,
+            spend_micros: 0,
+            cookie: None,
+        };
+        let known = |owner_lives| Known { owner_lives, ..Known::default() };
+        assert_eq!(known(true).status(&[row("make")], 0), LoopStatus::Running);
+        assert_eq!(known(false).status(&[row("make")], 0), LoopStatus::Stopped);
+        assert_eq!(known(false).status(&[row("waiting")], 1), LoopStatus::Waiting);
+        assert_eq!(known(false).status(&[], 0), LoopStatus::Idle);
+    }
+}
