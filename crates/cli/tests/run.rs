@@ -2,6 +2,8 @@
 
 use expect_test::{Expect, expect};
 use loopwright_testkit::{TestEnv, TestRepo};
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, ChildStderr, Stdio};
 
 const LOOK: &str = "name: look\nintent: Look around.\nagents: { maker: { use: scripted, script: look.script } }\nprompts: { maker: Look. }\n";
 const LOOK_SCRIPT: &str = "@ maker\nsay I looked around\nbytes 1b5b324a7265636f72640a\nstage report.md \"All is well.\"\n\n@ checker\n\
@@ -199,4 +201,97 @@ fn silent_log_shows_the_answer_only_and_a_wrong_word_is_refused() {
     assert_eq!(quiet.loopwright_in(repo.path(), ["run", "look"]).success().stderr(), "");
     let wrong = env().with_env("LOOPWRIGHT_LOG", "loud");
     let _ = wrong.loopwright_in(repo.path(), ["run", "look"]).code(2);
+}
+
+/// A round whose maker says that it has begun and then does nothing until it is ended.
+struct Hanging {
+    child: Child,
+    stderr: BufReader<ChildStderr>,
+}
+
+impl Hanging {
+    fn start(env: &TestEnv, repo: &TestRepo) -> Self {
+        repo.write(".loopwright/loops/hang.yaml", LOOK.replace("look", "hang"));
+        repo.write(".loopwright/hang.script", "@ maker\nsay ready\nhang\n");
+        let mut command = env.command(repo.path());
+        let started = command.args(["run", "hang"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let mut child = started.expect("the binary starts");
+        let stderr = BufReader::new(child.stderr.take().expect("it was piped"));
+        let mut hanging = Self { child, stderr };
+        hanging.wait_for("maker | ready");
+        hanging
+    }
+
+    /// Reads on until a line says it; the end of the stream fails the test.
+    fn wait_for(&mut self, words: &str) {
+        let mut line = String::new();
+        while !line.contains(words) {
+            line.clear();
+            assert_ne!(self.stderr.read_line(&mut line).expect("text"), 0, "it ended before `{words}`");
+        }
+    }
+
+    fn signal(&self, name: &str) {
+        let kill = format!("kill -{name} {}", self.child.id());
+        let _ = TestEnv::new("/bin/sh").loopwright(["-c", &kill]).success();
+    }
+
+    fn end(mut self) -> Option<i32> {
+        // Read to the end first, so that it never waits for us.
+        let mut rest = String::new();
+        self.stderr.read_to_string(&mut rest).expect("text");
+        self.child.wait().expect("it ends").code()
+    }
+}
+
+#[test]
+fn interrupted_round_ends_as_interrupted_with_130() {
+    let env = env();
+    let repo = repo(&env);
+    for signal in ["INT", "TERM"] {
+        let hanging = Hanging::start(&env, &repo);
+        hanging.signal(signal);
+        assert_eq!(hanging.end(), Some(130), "{signal}");
+    }
+    // What was interrupted is at rest: the next command recovers nothing.
+    assert!(!env.loopwright_in(repo.path(), ["run", "look"]).success().stderr().contains("recovered"));
+}
+
+#[test]
+fn second_signal_ends_everything_at_once() {
+    let env = env();
+    let repo = repo(&env);
+    let mut hanging = Hanging::start(&env, &repo);
+    hanging.signal("INT");
+    hanging.wait_for("once more ends everything");
+    hanging.signal("INT");
+    assert_eq!(hanging.end(), Some(130));
+}
+
+#[test]
+fn store_held_by_another_process_is_a_failure_that_names_it() {
+    let env = env();
+    let repo = repo(&env);
+    let hanging = Hanging::start(&env, &repo);
+    let json = env.loopwright_in(repo.path(), ["run", "look", "--json"]).code(1).json();
+    assert_eq!(json["error"]["kind"], "held");
+    let text = json["error"]["text"].as_str().unwrap_or_default();
+    assert!(text.contains(&format!("process {} on", hanging.child.id())) && text.contains(" since 20"), "{text}");
+    hanging.signal("INT");
+    assert_eq!(hanging.end(), Some(130));
+}
+
+#[test]
+fn round_of_a_killed_engine_is_taken_to_its_end_by_the_next_command() {
+    let env = env();
+    let repo = repo(&env);
+    let hanging = Hanging::start(&env, &repo);
+    hanging.signal("KILL");
+    assert_eq!(hanging.end(), None);
+    // Its script has gone meanwhile: that fails the round at most, never the command.
+    repo.remove(".loopwright/hang.script");
+    let next = env.loopwright_in(repo.path(), ["run", "look"]).success();
+    let recovered = next.stderr().lines().filter(|line| line.starts_with("recovered")).count();
+    assert_eq!(recovered, 1, "{}", next.transcript());
+    assert!(!env.loopwright_in(repo.path(), ["run", "look"]).success().stderr().contains("recovered"));
 }
