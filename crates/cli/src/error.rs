@@ -62,7 +62,7 @@ pub(crate) struct CommandError {
     /// Where.
     pub(crate) places: Vec<Place>,
     /// What people see instead of the text when files have problems.
-    pub(crate) detail: Option<Detail>,
+    pub(crate) detail: Option<Box<Detail>>,
 }
 
 /// Problems of files, as people see them.

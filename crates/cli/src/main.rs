@@ -7,6 +7,7 @@ mod error;
 mod exit;
 mod output;
 mod panic;
+mod posting;
 mod progress;
 mod signals;
 mod story;

@@ -1,8 +1,7 @@
 //! The end of a round in words: how it ended, why, where to read more, what to do next. Facts of the engine first; what
 //! others wrote is escaped.
 
-use crate::output::{Look, Output, safe, safe_lines};
-use loopwright_core::outbox::StagedItem;
+use crate::output::{Look, Output, safe};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
 use loopwright_core::spec::SandboxMode;
@@ -73,34 +72,4 @@ pub(crate) fn next_steps(report: &RoundReport) -> Vec<String> {
         Some(RoundOutcome::Shipped | RoundOutcome::Reported) => vec![format!("loopwright report {round}")],
         Some(RoundOutcome::NothingToDo) | None => Vec::new(),
     }
-}
-
-/// What a dry run would have sent: every item whole, so that nothing is left to guess.
-pub(crate) fn would_send(items: &[StagedItem]) -> String {
-    if items.is_empty() {
-        return "nothing would be sent\n".to_owned();
-    }
-    items.iter().map(one_item).collect()
-}
-
-fn one_item(item: &StagedItem) -> String {
-    let mut text = format!("would send {}", item.kind);
-    if let Some(target) = &item.target {
-        text += &format!(" on {}", safe(target));
-    }
-    text.push('\n');
-    if let Some(title) = &item.title {
-        text += &format!("  title: {}\n", safe(title));
-    }
-    if !item.labels.is_empty() {
-        text += &format!("  labels: {}\n", safe(&item.labels.join(", ")));
-    }
-    for comment in &item.comments {
-        text += &format!("  {}:{}: {}\n", safe(&comment.path), comment.line, safe(&comment.body));
-    }
-    for line in safe_lines(&item.body).lines() {
-        text += format!("  | {line}").trim_end();
-        text.push('\n');
-    }
-    text
 }

@@ -28,6 +28,7 @@ fn env() -> TestEnv {
     TestEnv::new(env!("CARGO_BIN_EXE_loopwright"))
         .with_env("USER", "ada")
         .with_redaction(r"\br[0-9a-hjkmnp-tv-z]{20}\b", "[round]")
+        .with_redaction(r"id=[0-9a-f]{32}", "id=[id]")
         .with_redaction(r"(workspace at|tree) [0-9a-f]{12}", "${1} [short]")
 }
 
@@ -132,28 +133,43 @@ fn dry_run_prints_what_would_be_sent_and_sends_nothing() {
         &["run", "fix", "--dry-run"],
         0,
         &expect![[r#"
-        $ loopwright run fix --dry-run
-        would send pull-request
-          title: Fix the answer
-          | It was wrong.
-        fix reported ([round])
-          approve: a dry run sends nothing
-          pull-request staged
-          report: $ROOT/state/reports/[round].md
-          next: loopwright report [round]
-        [stderr]
-        round    [round] of fix at L2
-        isolate  workspace at [short]
-        isolate  gates on base
-        make     attempt 1 with scripted
-                 maker | I will fix it
-        seal     1 files changed, tree [short]
-        gate     1 gates on the sealed tree
-                 ✓ passed tests, [duration]
-        check    fresh checker with scripted
-        record   reported
-        [exit 0]
-    "#]],
+            $ loopwright run fix --dry-run
+            would send pull-request (draft)
+              title: Fix the answer
+              branch: loop/fix/[round]
+              | | fact | value |
+              | |---|---|
+              | | loop | fix |
+              | | round | [round] |
+              | | intent | Make the answer right. |
+              | | files changed | 1 |
+              | | gates | tests passed |
+              | | let out by | nobody yet |
+              | | boundary | process |
+              |
+              | In the agent's words:
+              |
+              | > It was wrong.
+              |
+              | <!-- loopwright: loop=fix round=[round] item=1 id=[id] -->
+            fix reported ([round])
+              approve: a dry run sends nothing
+              pull-request staged
+              report: $ROOT/state/reports/[round].md
+              next: loopwright report [round]
+            [stderr]
+            round    [round] of fix at L2
+            isolate  workspace at [short]
+            isolate  gates on base
+            make     attempt 1 with scripted
+                     maker | I will fix it
+            seal     1 files changed, tree [short]
+            gate     1 gates on the sealed tree
+                     ✓ passed tests, [duration]
+            check    fresh checker with scripted
+            record   reported
+            [exit 0]
+        "#]],
     );
     let json = env.loopwright_in(repo.path(), ["run", "fix", "--dry-run", "--json"]).success().json();
     assert_eq!(json["would_send"][0]["kind"], "pull-request", "{json}");
@@ -211,8 +227,12 @@ struct Hanging {
 
 impl Hanging {
     fn start(env: &TestEnv, repo: &TestRepo) -> Self {
+        Self::playing(env, repo, "@ maker\nsay ready\nhang\n")
+    }
+
+    fn playing(env: &TestEnv, repo: &TestRepo, script: &str) -> Self {
         repo.write(".loopwright/loops/hang.yaml", LOOK.replace("look", "hang"));
-        repo.write(".loopwright/hang.script", "@ maker\nsay ready\nhang\n");
+        repo.write(".loopwright/hang.script", script);
         let mut command = env.command(repo.path());
         let started = command.args(["run", "hang"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
         let mut child = started.expect("the binary starts");
@@ -261,11 +281,14 @@ fn interrupted_round_ends_as_interrupted_with_130() {
 fn second_signal_ends_everything_at_once() {
     let env = env();
     let repo = repo(&env);
-    let mut hanging = Hanging::start(&env, &repo);
+    // The maker does not go when it is asked to, so that the first signal alone would take a while.
+    let mut hanging = Hanging::playing(&env, &repo, "@ maker\nignore-term\nsay ready\nhang\n");
     hanging.signal("INT");
     hanging.wait_for("once more ends everything");
     hanging.signal("INT");
     assert_eq!(hanging.end(), Some(130));
+    // The round did not come to its end by itself: the next command takes it there.
+    assert!(env.loopwright_in(repo.path(), ["run", "look"]).success().stderr().contains("recovered"));
 }
 
 #[test]

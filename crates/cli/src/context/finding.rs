@@ -66,6 +66,6 @@ pub(crate) fn error_of(findings: &[Finding]) -> CommandError {
         error = error.at(&finding.file, finding.line.unwrap_or(0), finding.column.unwrap_or(0));
     }
     let shown: Vec<_> = findings.iter().map(Finding::render).collect();
-    error.detail = Some(Detail { rendered: shown.join("\n\n"), summary });
+    error.detail = Some(Box::new(Detail { rendered: shown.join("\n\n"), summary }));
     error
 }

@@ -19,11 +19,6 @@ impl Table {
         self.rows.push(cells.into_iter().map(|cell| safe(cell.as_ref())).collect());
     }
 
-    /// Whether there is nothing under the headings.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.rows.len() == 1
-    }
-
     /// The whole table, without a line end at its end.
     pub(crate) fn render(&self) -> String {
         let widths = self.widths();

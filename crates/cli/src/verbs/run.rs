@@ -4,13 +4,13 @@ use super::Ended;
 use crate::context::{Context, LoopFile, error_of, inputs};
 use crate::error::{CommandError, Kind};
 use crate::exit::Exit;
+use crate::posting::{self, Posting};
 use crate::progress::Screen;
 use crate::signals::{self, Running};
 use crate::story;
 use loopwright::Engine;
 use loopwright::git::UserRepo;
 use loopwright::round::{Bindings, RunRequest};
-use loopwright_core::outbox::StagedItem;
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
 use loopwright_core::spec::CheckedSpec;
@@ -35,7 +35,7 @@ struct Document<'r> {
     #[serde(flatten)]
     report: &'r RoundReport,
     #[serde(skip_serializing_if = "Option::is_none")]
-    would_send: Option<&'r [StagedItem]>,
+    would_send: Option<&'r [Posting]>,
 }
 
 pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
@@ -102,14 +102,13 @@ async fn tell(cx: &Context, engine: &Engine, report: &RoundReport, dry_run: bool
     let items = if dry_run && verified { would_send(engine, report).await? } else { Vec::new() };
     let document = Document { report, would_send: dry_run.then_some(&items) };
     cx.out.answer(&document, || {
-        let sent = if dry_run { story::would_send(&items) } else { String::new() };
+        let sent = if dry_run { posting::page(&items) } else { String::new() };
         format!("{sent}{}", story::end(&cx.out, report))
     });
     Ok(Exit::of(report.outcome))
 }
 
-/// The sealed items, which are what would leave.
-async fn would_send(engine: &Engine, report: &RoundReport) -> Result<Vec<StagedItem>, CommandError> {
-    let recorded = engine.recorded(&report.round).await?;
-    Ok(recorded.round.facts().attempt().map(|attempt| attempt.items.clone()).unwrap_or_default())
+/// What would be handed to the forge, made by the code that hands it over.
+async fn would_send(engine: &Engine, report: &RoundReport) -> Result<Vec<Posting>, CommandError> {
+    Ok(Posting::all(&engine.recorded(&report.round).await?.round))
 }

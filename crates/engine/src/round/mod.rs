@@ -21,6 +21,7 @@ mod transcript;
 
 pub use bindings::{Bindings, Outlet};
 pub use recover::{Recorded as RecordedRound, fold};
+pub use send::delivery;
 pub use start::RunRequest;
 
 use crate::engine::Engine;

@@ -7,8 +7,9 @@ use super::{Run, Trouble};
 use crate::outbox::{LocalForge, Prior, Verdict, deliver_one};
 use crate::store::{Batch, Change, OutboxRow};
 use loopwright_core::deliver::{Deliver, Delivery, Fact};
+use loopwright_core::level::LoopLevel;
 use loopwright_core::outbox::{self, StagedItem};
-use loopwright_core::round::{Action, Delivered, DeliveryResult, Event, Phase, Stage};
+use loopwright_core::round::{Action, Delivered, DeliveryResult, Event, Facts, Phase, Round, Stage};
 use std::sync::Arc;
 
 /// How often one item is tried.
@@ -86,49 +87,58 @@ impl Run<'_> {
     }
 
     fn delivery(&self, item: &StagedItem) -> Delivery {
-        let facts = self.round.facts();
-        let started = &facts.started;
-        let spec = &started.spec;
-        let attempt = facts.attempt();
         let candidate = match self.round.phase() {
-            Phase::Sending(approved) => approved.candidate().to_owned(),
-            _ => String::new(),
+            Phase::Sending(approved) => approved.candidate(),
+            _ => "",
         };
-        let output = spec.output.iter().find(|output| output.kind == item.kind);
-        let changed = attempt.is_some_and(loopwright_core::round::Attempt::has_change);
-        Delivery {
-            loop_name: spec.name.clone(),
-            round: started.round.clone(),
-            repo: started.repo.clone(),
-            item: item.clone(),
-            marker: outbox::marker(&spec.name, &started.round, item.position, &candidate),
-            key: outbox::item_id(&spec.name, &started.round, item.position, &candidate),
-            branch: format!("loop/{}/{}", spec.name, started.round),
-            commit: attempt.and_then(|attempt| attempt.commit.clone()).filter(|_| changed),
-            tree: attempt.and_then(|attempt| attempt.tree.clone()).filter(|_| changed),
-            base_branch: facts.branch.clone().unwrap_or_else(|| "main".to_owned()),
-            base_commit: facts.base.clone().unwrap_or_default(),
-            draft: output.is_none_or(|output| output.draft),
-            labels: output.map(|output| output.labels.clone()).unwrap_or_default(),
-            facts: self.delivery_facts(),
-        }
+        delivery(&self.round, item, candidate)
     }
+}
 
-    /// What the engine measured, for the top of what people read.
-    fn delivery_facts(&self) -> Vec<Fact> {
-        let facts = self.round.facts();
-        let Some(attempt) = facts.attempt() else { return Vec::new() };
-        let gates: Vec<_> = attempt.gates.iter().map(|gate| format!("{} {}", gate.name, gate.status)).collect();
-        let gates = if gates.is_empty() { "none".to_owned() } else { gates.join(", ") };
-        let by = facts.approved_by.clone().unwrap_or_else(|| "the loop's allow list".to_owned());
-        vec![
-            Fact::new("loop", facts.started.spec.name.clone()),
-            Fact::new("round", facts.started.round.clone()),
-            Fact::new("intent", facts.started.spec.intent.clone()),
-            Fact::new("files changed", attempt.changes.len().to_string()),
-            Fact::new("gates", gates),
-            Fact::new("let out by", by),
-            Fact::new("boundary", facts.boundary().level.clone()),
-        ]
+/// What is handed to the outlet for one item of a round: also what a dry run shows.
+#[must_use]
+pub fn delivery(round: &Round, item: &StagedItem, candidate: &str) -> Delivery {
+    let facts = round.facts();
+    let started = &facts.started;
+    let spec = &started.spec;
+    let attempt = facts.attempt();
+    let output = spec.output.iter().find(|output| output.kind == item.kind);
+    let changed = attempt.is_some_and(loopwright_core::round::Attempt::has_change);
+    Delivery {
+        loop_name: spec.name.clone(),
+        round: started.round.clone(),
+        repo: started.repo.clone(),
+        item: item.clone(),
+        marker: outbox::marker(&spec.name, &started.round, item.position, candidate),
+        key: outbox::item_id(&spec.name, &started.round, item.position, candidate),
+        branch: format!("loop/{}/{}", spec.name, started.round),
+        commit: attempt.and_then(|attempt| attempt.commit.clone()).filter(|_| changed),
+        tree: attempt.and_then(|attempt| attempt.tree.clone()).filter(|_| changed),
+        base_branch: facts.branch.clone().unwrap_or_else(|| "main".to_owned()),
+        base_commit: facts.base.clone().unwrap_or_default(),
+        draft: output.is_none_or(|output| output.draft),
+        labels: output.map(|output| output.labels.clone()).unwrap_or_default(),
+        facts: delivery_facts(facts),
     }
+}
+
+/// What the engine measured, for the top of what people read.
+fn delivery_facts(facts: &Facts) -> Vec<Fact> {
+    let Some(attempt) = facts.attempt() else { return Vec::new() };
+    let gates: Vec<_> = attempt.gates.iter().map(|gate| format!("{} {}", gate.name, gate.status)).collect();
+    let gates = if gates.is_empty() { "none".to_owned() } else { gates.join(", ") };
+    let unnamed = match facts.started.spec.level {
+        LoopLevel::L3Unattended => "the loop's allow list",
+        LoopLevel::L1Report | LoopLevel::L2Assisted => "nobody yet",
+    };
+    let by = facts.approved_by.clone().unwrap_or_else(|| unnamed.to_owned());
+    vec![
+        Fact::new("loop", facts.started.spec.name.clone()),
+        Fact::new("round", facts.started.round.clone()),
+        Fact::new("intent", facts.started.spec.intent.clone()),
+        Fact::new("files changed", attempt.changes.len().to_string()),
+        Fact::new("gates", gates),
+        Fact::new("let out by", by),
+        Fact::new("boundary", facts.boundary().level.clone()),
+    ]
 }
