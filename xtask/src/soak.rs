@@ -187,7 +187,7 @@ impl World {
     /// Every promise that can be seen from outside; answers with the rounds by outcome.
     fn examine(&self) -> Result<BTreeMap<String, usize>, String> {
         self.json(&["verify", "--json"])?;
-        let document = self.json(&["rounds", "--limit", "100000", "--json"])?;
+        let document = self.json(&["rounds", "--limit", "10000", "--json"])?;
         let rounds = document["rounds"].as_array().ok_or("`rounds` has no list")?;
         let mut tally = BTreeMap::new();
         for round in rounds {
