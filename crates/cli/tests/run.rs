@@ -318,3 +318,17 @@ fn round_of_a_killed_engine_is_taken_to_its_end_by_the_next_command() {
     assert_eq!(recovered, 1, "{}", next.transcript());
     assert!(!env.loopwright_in(repo.path(), ["run", "look"]).success().stderr().contains("recovered"));
 }
+
+#[test]
+fn round_whose_repository_has_gone_does_not_keep_others_from_working() {
+    let env = env();
+    let repo = repo(&env);
+    let hanging = Hanging::start(&env, &repo);
+    hanging.signal("KILL");
+    assert_eq!(hanging.end(), None);
+    std::fs::rename(repo.path(), env.root().join("gone")).expect("a folder can be moved");
+    let other = env.repo("other");
+    other.write(".loopwright/loops/look.yaml", LOOK).write(".loopwright/look.script", LOOK_SCRIPT).commit("first");
+    let next = env.loopwright_in(other.path(), ["run", "look"]).success();
+    assert!(next.stderr().contains("cannot go on: git rev-parse: not a git repository"), "{}", next.transcript());
+}

@@ -3,12 +3,12 @@
 
 use super::bindings::{self, Vanished};
 use super::{Context, Finding, error_of};
-use crate::error::CommandError;
+use crate::error::{CommandError, chain};
 use crate::output::safe;
 use loopwright::git::UserRepo;
 use loopwright::proc::Cancel;
 use loopwright::store::Store;
-use loopwright::{Engine, Identity, Settings};
+use loopwright::{Engine, EngineError, Identity, Settings};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::spec::{CheckedSpec, LoopSpec, Role};
 use std::path::{Path, PathBuf};
@@ -45,23 +45,40 @@ impl Context {
         Ok(engine)
     }
 
+    /// One round that cannot go on (its repository was deleted, its record is of a later build) is told and left open; it
+    /// must not keep all others from working.
     async fn recover(&self, engine: &Engine, cancel: &Cancel) -> Result<(), CommandError> {
         for row in engine.abandoned().await? {
-            let bind = self.recorded_bindings(engine, &row.id).await?;
-            let round = engine.resume(&row.id, &bind, &(), cancel).await?;
-            self.tell_recovered("recovered", &row.loop_name, &row.id, round.outcome());
+            let resumed = match self.recorded_bindings(engine, &row.id).await {
+                Ok(bind) => engine.resume(&row.id, &bind, &(), cancel).await.map(|round| round.outcome()),
+                Err(error) => Err(error),
+            };
+            self.tell_recovered("recovered", &row.loop_name, &row.id, resumed)?;
         }
         for id in engine.expired().await? {
-            let bind = self.recorded_bindings(engine, &id).await?;
-            let report = engine.expire(&id, &bind, &()).await?;
-            self.tell_recovered("expired", &report.loop_name, &id, report.outcome);
+            let expired = match self.recorded_bindings(engine, &id).await {
+                Ok(bind) => engine.expire(&id, &bind, &()).await.map(|report| report.outcome),
+                Err(error) => Err(error),
+            };
+            self.tell_recovered("expired", "a question", &id, expired)?;
         }
         Ok(())
     }
 
-    fn tell_recovered(&self, what: &str, loop_name: &str, id: &str, outcome: Option<RoundOutcome>) {
-        let outcome = outcome.map_or("running", RoundOutcome::word);
-        self.out.note(&format!("{what:<9} round {} of {}: {outcome}", safe(id), safe(loop_name)));
+    fn tell_recovered(
+        &self,
+        what: &str,
+        loop_name: &str,
+        id: &str,
+        ended: Result<Option<RoundOutcome>, EngineError>,
+    ) -> Result<(), CommandError> {
+        let text = match ended {
+            Ok(outcome) => outcome.map_or("running", RoundOutcome::word).to_owned(),
+            Err(EngineError::Store(error)) => return Err(error.into()),
+            Err(error) => format!("cannot go on: {}", chain(&error)),
+        };
+        self.out.note(&format!("{what:<9} round {} of {}: {}", safe(id), safe(loop_name), safe(&text)));
+        Ok(())
     }
 
     /// What a recorded round is bound to. An agent that has gone since makes the round fail, not the command.
@@ -69,7 +86,7 @@ impl Context {
         &self,
         engine: &Engine,
         round: &str,
-    ) -> Result<loopwright::round::Bindings, CommandError> {
+    ) -> Result<loopwright::round::Bindings, EngineError> {
         let recorded = engine.recorded(round).await?;
         let started = &recorded.round.facts().started;
         let bound = self.bindings(&started.spec, Path::new(&started.repo_path));

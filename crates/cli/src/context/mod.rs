@@ -24,6 +24,9 @@ use loopwright::git::{Git, UserRepo};
 use loopwright::seam::Seam;
 use std::path::{Path, PathBuf};
 
+/// The longest name of a person that is recorded.
+const ACTOR_MAX: usize = 64;
+
 /// Everything a verb is given besides its own arguments.
 #[derive(Debug)]
 pub(crate) struct Context {
@@ -107,6 +110,7 @@ impl Context {
 
     /// Who starts rounds and answers questions, as far as the record is concerned.
     pub(crate) fn actor(&self) -> String {
-        self.env.user.clone().unwrap_or_else(|| "unknown".to_owned())
+        let user = self.env.user.as_deref().unwrap_or("unknown");
+        user.chars().filter(|c| !c.is_control()).take(ACTOR_MAX).collect()
     }
 }

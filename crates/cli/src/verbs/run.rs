@@ -8,6 +8,7 @@ use crate::posting::{self, Posting};
 use crate::progress::Screen;
 use crate::signals::{self, Running};
 use crate::story;
+use clap::builder::NonEmptyStringValueParser;
 use loopwright::Engine;
 use loopwright::git::UserRepo;
 use loopwright::round::{Bindings, RunRequest};
@@ -22,7 +23,7 @@ pub(crate) struct Args {
     #[arg(value_name = "LOOP")]
     name: String,
     /// Work on this item; the probe is not asked
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     item: Option<String>,
     /// Send nothing; print exactly what would be sent
     #[arg(long)]

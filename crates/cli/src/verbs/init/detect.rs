@@ -61,7 +61,8 @@ mod tests_of_detection {
 
     #[test]
     fn usual_repositories_are_recognised_by_their_files() {
-        let table: [(&[(&str, &str)], Option<&str>); 8] = [
+        type Files = &'static [(&'static str, &'static str)];
+        let table: [(Files, Option<&str>); 8] = [
             (&[("Cargo.toml", "[package]")], Some("cargo test")),
             (&[("go.mod", "module x")], Some("go test ./...")),
             (&[("package.json", r#"{"scripts":{"test":"vitest"}}"#)], Some("npm test")),
