@@ -104,3 +104,10 @@ fn every_good_file_fits_the_schema_in_its_canonical_form() {
         serde_json::json!({ "name": "x", "intent": "y", "gates": [{ "name": "a", "run": ["make"], "retires": 1 }] });
     assert!(!accepts(&deep, &schema, &schema));
 }
+
+/// Editors read the committed schema; `UPDATE_EXPECT=1` writes it anew.
+#[test]
+fn committed_schema_is_the_one_the_program_prints() {
+    let text = serde_json::to_string_pretty(&schema()).expect("a schema serialises");
+    expect_test::expect_file!["../../../docs/loop-file.schema.json"].assert_eq(&(text + "\n"));
+}
