@@ -13,7 +13,7 @@ pub(super) fn render(report: &RoundReport) -> String {
     let outcome = report.outcome.map_or("running", RoundOutcome::word);
     line(&mut out, &format!("# {}: {outcome}", plain(&report.loop_name)));
     line(&mut out, "");
-    line(&mut out, &format!("{}", plain(&report.intent)));
+    line(&mut out, &plain(&report.intent));
     facts(&mut out, report);
     reasons(&mut out, report);
     agent_words(&mut out, report);
