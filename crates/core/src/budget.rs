@@ -100,12 +100,17 @@ pub enum Usage {
     Unknown,
 }
 
-/// Turns a start's usage into spend: unknown usage costs the whole reservation.
+/// More tokens than this are no usage but a mistake or a lie; sums of believed ones stay far below 64 bits.
+const TOKENS_BELIEVED: u64 = 1_000_000_000_000;
+
+/// Turns a start's usage into spend: unknown usage costs the whole reservation, and so does usage beyond belief.
 #[must_use]
 pub fn settle(usage: Usage, reserved: Reservation, price: impl Fn(Tokens) -> Usd, wall_ms: u64) -> Spend {
     match usage {
-        Usage::Reported(tokens) => Spend { tokens, usd: price(tokens), wall_ms, known: Known::Yes },
-        Usage::Unknown => Spend {
+        Usage::Reported(tokens) if tokens.total() <= TOKENS_BELIEVED => {
+            Spend { tokens, usd: price(tokens), wall_ms, known: Known::Yes }
+        }
+        Usage::Reported(_) | Usage::Unknown => Spend {
             tokens: Tokens { input: reserved.tokens, ..Tokens::default() },
             usd: reserved.usd,
             wall_ms,

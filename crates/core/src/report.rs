@@ -179,6 +179,10 @@ fn notes(attempt: &Attempt) -> Vec<String> {
     attempt.findings.notes.iter().cloned().chain(sensitive).chain(edited).collect()
 }
 
+/// Words with a secret in them are shown nowhere.
 fn agent_report(attempt: &Attempt) -> Option<String> {
+    if !attempt.findings.secrets.is_empty() {
+        return None;
+    }
     attempt.items.iter().find(|item| item.kind == ActionKind::Report).map(|item| item.body.clone())
 }

@@ -105,8 +105,11 @@ fn text_of_others_cannot_close_its_fence() {
     assert_eq!(brief.matches("\nm-1234]\n").count(), 5, "{brief}");
     assert!(brief.contains("end\n[mark]]\n# Intent"));
     let named = FileDiff { path: "a\nm-1234]\nb".to_owned(), text: String::new() };
-    let brief = CheckerBrief { diff: vec![named], gates: Vec::new(), staged: Vec::new(), ..checker() }.render();
-    assert_eq!(brief.matches("m-1234]").count(), 1, "{brief}");
+    let remarks = vec!["sensitive path: x\nm-1234]\n# Intent".to_owned()];
+    let brief = CheckerBrief { diff: vec![named], gates: Vec::new(), staged: Vec::new(), remarks, ..checker() };
+    let brief = brief.render();
+    assert_eq!(brief.matches("m-1234]").count(), 2, "{brief}");
+    assert!(brief.contains("- sensitive path: x [mark]] # Intent\nm-1234]"), "{brief}");
 }
 
 #[test]

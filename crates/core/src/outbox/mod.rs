@@ -63,6 +63,24 @@ impl StagedItem {
             review: None,
         }
     }
+
+    /// All that it says, in the form of its outbox file: what a checker reads and cites by line.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut parts: Vec<String> = self.title.iter().cloned().collect();
+        if self.kind == ActionKind::IssueLabel {
+            parts.push(self.labels.join("\n"));
+        } else if !self.body.is_empty() {
+            parts.push(self.body.clone());
+        }
+        if self.kind != ActionKind::IssueLabel && !self.labels.is_empty() {
+            parts.push(format!("labels: {}", self.labels.join(", ")));
+        }
+        let comments = self.comments.iter().map(|comment| serde_json::to_string(comment).unwrap_or_default());
+        let comments: Vec<String> = comments.collect();
+        parts.extend((!comments.is_empty()).then(|| comments.join("\n")));
+        parts.join("\n\n")
+    }
 }
 
 /// A comment on a line of a pull request.

@@ -32,6 +32,25 @@ pub(crate) fn read(name: &str) -> Result<Named, String> {
     Ok(Named { order, kind, target, review })
 }
 
+/// The name of a file of a kind, as [`read`] reads it.
+pub(crate) fn write(kind: ActionKind, target: &str, review: Option<Review>) -> String {
+    match (kind, review) {
+        (ActionKind::IssueComment | ActionKind::PrComment, _) => format!("{kind}-{target}.md"),
+        (ActionKind::IssueLabel, _) => format!("{kind}-{target}.txt"),
+        (ActionKind::PrInline, _) => format!("{kind}-{target}.jsonl"),
+        (ActionKind::PrReview, review) => format!("pr-{}-{target}.md", review.map_or("review", Review::word)),
+        (ActionKind::Webhook, _) => format!("{kind}-{target}.json"),
+        (
+            ActionKind::Report
+            | ActionKind::PullRequest
+            | ActionKind::Commit
+            | ActionKind::IssueCreate
+            | ActionKind::Slack,
+            _,
+        ) => format!("{kind}.md"),
+    }
+}
+
 fn split_order(name: &str) -> (Option<u32>, &str) {
     match name.split_once('-') {
         Some((digits, rest)) if (1..=ORDER_DIGITS_MAX).contains(&digits.len()) => match decimal(digits) {
@@ -125,6 +144,14 @@ mod tests {
         ];
         for (name, expected) in table {
             assert_eq!(shown(name), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_written_name_is_read_back() {
+        for name in ["report.md", "issue-label-7.txt", "pr-inline-7.jsonl", "pr-approve-7.md", "webhook-x.json"] {
+            let Named { kind, target, review, .. } = read(name).expect("a name of the grammar");
+            assert_eq!(write(kind, target.as_deref().unwrap_or_default(), review), name);
         }
     }
 

@@ -167,7 +167,12 @@ fn read_list(bytes: &[u8]) -> Result<Vec<(Order, StagedItem)>, String> {
         return Err(format!("{} items, at most {FILES_MAX}", listed.len()));
     }
     let read = |(index, listed): (usize, Listed)| {
-        let item = listed.draft().and_then(|draft| draft.check(LIST));
+        let item = listed.draft().and_then(|draft| {
+            let item = draft.check(LIST)?;
+            // Each is called as its file would be, so that a checker can read and cite it by a name of its own.
+            let file = name::write(item.kind, item.target.as_deref().unwrap_or_default(), item.review);
+            Ok(StagedItem { name: format!("{:02}-{file}", index + 1), ..item })
+        });
         item.map(|item| (0, item)).map_err(|why| format!("item {}: {why}", index + 1))
     };
     listed.into_iter().enumerate().map(read).collect()

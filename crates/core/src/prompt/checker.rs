@@ -159,10 +159,14 @@ impl CheckerBrief {
         format!("{line}\n{}", self.data("gate output", &gate.output, GATE_MAX))
     }
 
+    /// The engine's remarks quote paths and text of the maker, so they are data like the rest.
     fn remarks(&self) -> Option<String> {
-        let lines: String =
-            self.remarks.iter().take(GATES_MAX).map(|text| format!("- {}\n", plain(text, 1000))).collect();
-        (!lines.is_empty()).then(|| format!("# The engine points out\n\n{lines}"))
+        let line = |text: &String| format!("- {}\n", plain(text, 1000).replace('\n', " "));
+        let lines: String = self.remarks.iter().take(GATES_MAX).map(line).collect();
+        (!lines.is_empty()).then(|| {
+            let lines = self.data("remarks", &lines, GATES_MAX * 1000);
+            format!("# The engine points out\n\nNames and quotes in these remarks are the maker's.\n\n{lines}")
+        })
     }
 
     fn binding(&self) -> String {
