@@ -6,6 +6,7 @@ use crate::proc::Cancel;
 use crate::progress::Progress;
 use crate::report;
 use crate::round::Bindings;
+use crate::round::journal::question_id;
 use crate::store::InboxQuery;
 use loopwright_core::report::RoundReport;
 use loopwright_core::round::{Event, PersonSaid, Round};
@@ -75,7 +76,8 @@ impl Engine {
     }
 
     async fn is_expired(&self, round: &str) -> Result<bool, EngineError> {
-        Ok(self.expired().await?.iter().any(|late| late == round))
+        let question = self.store.inbox_item(&question_id(round)).await?;
+        Ok(question.is_some_and(|row| row.closed_ms.is_none() && row.expires_ms.is_some_and(|at| at <= self.now_ms())))
     }
 
     async fn end_waiting(

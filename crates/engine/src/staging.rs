@@ -2,8 +2,10 @@
 
 use loopwright_core::outbox::{Entry, StagedFile};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat, unlinkat};
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io::Read as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 /// Files looked at; one more and the batch is refused by its parser, which has a lower limit.
@@ -39,18 +41,44 @@ fn open_dir(folder: &Path) -> std::io::Result<std::os::fd::OwnedFd> {
     Ok(rustix::fs::open(folder, flags, Mode::empty())?)
 }
 
+/// A folder that the role took away, or put something else in its place, is a bad batch and no trouble of ours.
 fn read_folder(folder: &Path) -> std::io::Result<Vec<StagedFile>> {
-    let dir = open_dir(folder)?;
+    let dir = match open_dir(folder) {
+        Err(error) if is_tampered(&error) => return Ok(vec![StagedFile::irregular("outbox", Entry::Other)]),
+        dir => dir?,
+    };
+    names(&dir)?.into_iter().map(|name| read_named(&dir, &name)).collect()
+}
+
+fn is_tampered(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind as Kind;
+    matches!(error.kind(), Kind::NotFound | Kind::NotADirectory | Kind::PermissionDenied)
+        || error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
+}
+
+/// The names in a folder, sorted, at most as many as are looked at.
+fn names(dir: &std::os::fd::OwnedFd) -> std::io::Result<Vec<CString>> {
     let mut names = Vec::new();
-    for entry in Dir::read_from(&dir)? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        if name != "." && name != ".." {
+    for entry in Dir::read_from(dir)? {
+        let name = entry?.file_name().to_owned();
+        if !matches!(name.as_bytes(), b"." | b"..") {
             names.push(name);
         }
     }
     names.sort_unstable();
     names.truncate(FILES_MAX);
-    names.into_iter().map(|name| read_one(&dir, name)).collect()
+    Ok(names)
+}
+
+/// A name that is no text, and a file that may not be read, are no items; the parser refuses both.
+fn read_named(dir: &std::os::fd::OwnedFd, name: &CStr) -> std::io::Result<StagedFile> {
+    let Ok(text) = name.to_str() else {
+        return Ok(StagedFile::irregular(name.to_string_lossy(), Entry::Other));
+    };
+    match read_one(dir, text.to_owned()) {
+        Err(error) if is_tampered(&error) => Ok(StagedFile::irregular(text, Entry::Other)),
+        file => file,
+    }
 }
 
 fn read_one(dir: &std::os::fd::OwnedFd, name: String) -> std::io::Result<StagedFile> {
@@ -83,9 +111,9 @@ fn pr_body(workspace: &Path) -> Option<StagedFile> {
 pub fn clear(outbox: &Path) -> Result<(), StagingError> {
     let failed = |source: std::io::Error| StagingError { folder: outbox.display().to_string(), source };
     let dir = open_dir(outbox).map_err(failed)?;
-    for file in read_folder(outbox).map_err(failed)? {
-        if unlinkat(&dir, file.name.as_str(), AtFlags::empty()).is_err() {
-            std::fs::remove_dir_all(outbox.join(&file.name)).map_err(failed)?;
+    for name in names(&dir).map_err(failed)? {
+        if unlinkat(&dir, name.as_c_str(), AtFlags::empty()).is_err() {
+            std::fs::remove_dir_all(outbox.join(OsStr::from_bytes(name.as_bytes()))).map_err(failed)?;
         }
     }
     Ok(())

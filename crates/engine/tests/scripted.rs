@@ -464,6 +464,6 @@ fn honest_cannot_is_staged() {
 
 fn script_without_a_block_for_the_role_is_exhausted() {
     let played = Stage::new().play_as(Role::Checker, "@ maker\nsay hi", |_| panic!("nothing is started"));
-    let Err(AgentError::Failed { what, .. }) = played.result else { panic!("no block is left") };
-    assert_eq!(what, "script exhausted: no block is left for the checker, attempt 1");
+    let Err(error @ AgentError::Exhausted { .. }) = played.result else { panic!("no block is left") };
+    assert_eq!(error.to_string(), "script exhausted: no block is left for the checker, attempt 1");
 }

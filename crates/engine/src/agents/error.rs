@@ -13,6 +13,14 @@ pub enum AgentError {
         /// What to do about it.
         hint: String,
     },
+    /// Nothing was started, because there is nothing that could be.
+    #[error("{what}")]
+    Unavailable {
+        /// What is not to be had.
+        what: String,
+        /// What to do about it; may be empty.
+        hint: String,
+    },
     /// We or the world broke.
     #[error("{what}")]
     Failed {
@@ -49,9 +57,10 @@ impl AgentError {
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         match self {
-            Self::NotFound { hint, .. } | Self::Failed { hint, .. } | Self::Exhausted { hint, .. } => {
-                Some(hint.as_str()).filter(|hint| !hint.is_empty())
-            }
+            Self::NotFound { hint, .. }
+            | Self::Unavailable { hint, .. }
+            | Self::Failed { hint, .. }
+            | Self::Exhausted { hint, .. } => Some(hint.as_str()).filter(|hint| !hint.is_empty()),
             Self::Script { .. } => None,
         }
     }

@@ -22,7 +22,7 @@ impl Run<'_> {
             instructions: spec.prompts.maker.clone().unwrap_or_default(),
             skills: self.skills(),
             context: self.context().await?,
-            mark: self.mark(),
+            mark: mark(&format!("{}:{attempt}:{}", self.id(), self.round.facts().started.spec_hash)),
             state: self.round.facts().history.join("\n"),
             item: self.work_item(),
             attempt,
@@ -46,27 +46,17 @@ impl Run<'_> {
             dimensions: verdict::dimensions(&spec.rubric, change),
             threshold: spec.rubric.threshold,
             floor: spec.rubric.floor,
-            mark: self.mark(),
+            mark: mark(nonce),
             item: self.work_item(),
             diff,
             gates: sealed.gates.iter().map(evidence).collect(),
-            staged: sealed
-                .items
-                .iter()
-                .map(|item| Named { name: item.name.clone(), text: item.body.clone() })
-                .collect(),
+            staged: sealed.items.iter().map(|item| Named { name: item.name.clone(), text: item.text() }).collect(),
             remarks,
             nonce: nonce.to_owned(),
             tree: sealed.tree.clone().unwrap_or_default(),
             candidate: sealed.candidate.clone().unwrap_or_default(),
         };
         Ok(brief.render())
-    }
-
-    /// A delimiter that others cannot have known when they wrote.
-    fn mark(&self) -> String {
-        let secret = format!("{}:{}", self.id(), self.round.facts().started.spec_hash);
-        loopwright_core::hash::of_bytes(secret.as_bytes()).chars().take(16).collect()
     }
 
     fn work_item(&self) -> Option<WorkItem> {
@@ -112,6 +102,11 @@ impl Run<'_> {
     }
 }
 
+/// A delimiter that others cannot have known when they wrote: a maker's is of its own round, a checker's of its nonce.
+fn mark(secret: &str) -> String {
+    loopwright_core::hash::of_fields(&[b"loopwright mark 1", secret.as_bytes()]).chars().take(16).collect()
+}
+
 fn told(feedback: &Feedback) -> Vec<prompt::Feedback> {
     let gates = feedback.gates.iter().map(|(name, why, output)| prompt::Feedback::Gate {
         name: name.clone(),
@@ -126,9 +121,11 @@ fn told(feedback: &Feedback) -> Vec<prompt::Feedback> {
     all
 }
 
+/// Facts such as names of tests were printed by the maker's code, so they stand with the output, which is fenced.
 fn evidence(gate: &loopwright_core::gate::GateResult) -> GateEvidence {
-    let facts = gate.evidence.join("; ");
-    GateEvidence { name: gate.name.clone(), result: format!("{} {facts}", gate.status), output: gate.excerpt.clone() }
+    let facts = gate.evidence.iter().chain([&gate.excerpt]).filter(|text| !text.is_empty());
+    let output = facts.cloned().collect::<Vec<_>>().join("\n");
+    GateEvidence { name: gate.name.clone(), result: gate.status.to_string(), output }
 }
 
 /// Splits a unified diff at its file headers.

@@ -13,7 +13,7 @@ use loopwright_core::outbox::StagedItem;
 use loopwright_core::round::{AgentStarted, Attempt, Checked, Event, Stage};
 use loopwright_core::spec::Role;
 use loopwright_core::verdict::{self, Evidence, Expected, Judgement, Resolve, TreeChange, VerdictFile};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
 /// Bytes of one cited file.
@@ -21,6 +21,7 @@ const BLOB_MAX: usize = 8 << 20;
 
 impl Run<'_> {
     pub(super) async fn check(&mut self) -> Result<Event, Trouble> {
+        self.has_time()?;
         let attempt = self.round.facts().attempt_number();
         let name = self.bind.checker.as_ref().map_or("none", |agent| agent.name()).to_owned();
         self.stage(Stage::Check, format!("fresh checker with {name}"));
@@ -74,7 +75,7 @@ impl Run<'_> {
 
     fn lay_out_items(&self, desk: &Desk, items: &[StagedItem]) -> Result<(), Trouble> {
         for item in items {
-            let written = self.engine.places.write(&desk.items.join(&item.name), item.body.as_bytes());
+            let written = self.engine.places.write(&desk.items.join(&item.name), item.text().as_bytes());
             written.map_err(|error| Trouble::broke(Stage::Check, "desk", &error))?;
         }
         Ok(())
@@ -152,14 +153,14 @@ impl Run<'_> {
                 files.insert(path, text);
             }
         }
-        let items = sealed.items.iter().map(|item| (item.name.clone(), item.body.clone())).collect();
+        let items = sealed.items.iter().map(|item| (item.name.clone(), item.text())).collect();
         Ok(Cited { files, items })
     }
 }
 
 /// The files a readable verdict cites; an unreadable one cites none.
-fn cited_paths(bytes: Option<&[u8]>) -> Vec<String> {
-    let Some(Ok(file)) = bytes.map(VerdictFile::parse) else { return Vec::new() };
+fn cited_paths(bytes: Option<&[u8]>) -> BTreeSet<String> {
+    let Some(Ok(file)) = bytes.map(VerdictFile::parse) else { return BTreeSet::new() };
     let evidence = file.scores.into_iter().flat_map(|score| score.evidence);
     let paths = evidence.filter_map(|evidence| match evidence {
         Evidence::Line { path, .. } => Some(path),

@@ -1,6 +1,6 @@
 //! Gate: runs the mechanical checks on a pristine checkout of the sealed commit, with the files that decide them from base.
 
-use super::{Run, Trouble, isolate, workspace_trouble};
+use super::{Run, Trouble, bounds, isolate, workspace_trouble};
 use crate::gates::{self, Baseline, Facts, GateEnv, Gates, GatesError, Resolved};
 use crate::progress::Notice;
 use loopwright_core::gate::GateResult;
@@ -39,7 +39,7 @@ impl Run<'_> {
         };
         let edited = gates::edited_inputs(&resolved, &sealed).map_err(gates_trouble(Stage::Gate))?;
         let results = gates.run(&resolved, &sealed, &facts, &[], &baseline).await;
-        Ok((results.map_err(gates_trouble(Stage::Gate))?, edited))
+        Ok((bounds::results(results.map_err(gates_trouble(Stage::Gate))?), bounds::list(edited)))
     }
 
     /// Gate programs and scripts, found before the maker could put others in their place.
@@ -64,7 +64,7 @@ impl Run<'_> {
     pub(super) async fn run_baseline(&mut self) -> Result<Vec<GateResult>, Trouble> {
         let resolved = self.resolved().await?;
         let baseline = self.measured_base(&resolved).await?;
-        Ok(baseline.results())
+        Ok(bounds::results(baseline.results()))
     }
 
     /// What the comparing gates say about base; measured again after a restart, because it costs no agent.

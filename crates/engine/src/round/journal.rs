@@ -31,7 +31,7 @@ pub(super) fn changes(before: Option<&Round>, after: &Round, event: &Event, when
         item_row(after, RoundOutcome::Escalated, when, &mut changes);
     }
     if before.is_some_and(|round| matches!(round.phase(), Phase::Waiting(_))) && !is_waiting(after) {
-        changes.push(Change::InboxClosed { id: question_id(after) });
+        changes.push(Change::InboxClosed { id: question_id(&after.facts().started.round) });
     }
     if entered(before, after, |phase| matches!(phase, Phase::Sending(_))) {
         outbox_rows(after, "staged", when, &mut changes);
@@ -179,8 +179,8 @@ fn dropped_rows(before: Option<&Round>, after: &Round, when: &When, changes: &mu
 }
 
 /// The inbox id of a round's approval.
-pub(crate) fn question_id(round: &Round) -> String {
-    format!("a-{}", round.facts().started.round)
+pub(crate) fn question_id(round: &str) -> String {
+    format!("a-{round}")
 }
 
 fn question(round: &Round, when: &When) -> InboxRow {
@@ -188,7 +188,7 @@ fn question(round: &Round, when: &When) -> InboxRow {
     let attempt = facts.attempt();
     let sensitive = attempt.is_some_and(|attempt| !attempt.findings.sensitive.is_empty());
     InboxRow {
-        id: question_id(round),
+        id: question_id(&round.facts().started.round),
         round: facts.started.round.clone(),
         loop_name: facts.started.spec.name.clone(),
         repo: facts.started.repo.clone(),
@@ -239,7 +239,8 @@ fn stats(round: &Round, outcome: RoundOutcome, when: &When) -> StatsChange {
 /// An item is processed on shipped, reported and escalated; any other end counts as a failure, three of them ask a person.
 fn item_row(round: &Round, outcome: RoundOutcome, when: &When, changes: &mut Vec<Change>) {
     let facts = round.facts();
-    let Some(item) = &facts.item else { return };
+    // A dry run leaves its item to a real one.
+    let Some(item) = facts.item.as_ref().filter(|_| !facts.started.dry_run) else { return };
     let good = matches!(outcome, RoundOutcome::Shipped | RoundOutcome::Reported | RoundOutcome::Escalated);
     let failures = if good { 0 } else { when.item_failures + 1 };
     let given_up = failures >= ITEM_FAILURES_MAX;

@@ -1,7 +1,7 @@
 //! Make: starts the maker, waits until its whole tree is dead, and reads what it staged. Its words are kept as a claim.
 
 use super::transcript::Transcript;
-use super::{Run, Trouble};
+use super::{Run, Trouble, bounds};
 use crate::agents::{AgentError, AgentLimits, AgentOutcome, Invocation};
 use crate::proc::{Cookie, How};
 use crate::staging;
@@ -21,6 +21,7 @@ const TEXT_MAX: usize = 64 << 10;
 
 impl Run<'_> {
     pub(super) async fn make(&mut self, feedback: Option<&Feedback>) -> Result<Event, Trouble> {
+        self.has_time()?;
         let attempt = self.round.facts().attempt_number() + 1;
         self.stage(Stage::Make, format!("attempt {attempt} with {}", self.bind.maker.name()));
         let workspace = self.workspace(Stage::Make)?.clone();
@@ -153,8 +154,9 @@ impl Run<'_> {
             Ok(outcome) => (outcome.text.chars().take(TEXT_MAX).collect(), u32::from(outcome.leaky)),
             Err(_) => (String::new(), 0),
         };
-        let staged =
-            outbox::parse_batch(&files).and_then(|items| outbox::permit(items, self.spec(), self.spec().level));
+        let staged = outbox::parse_batch(&files);
+        let staged = staged.and_then(|items| outbox::permit(items, self.spec(), self.spec().level));
+        let staged = staged.map_err(|refused| refused.problems).and_then(bounds::recordable);
         Ok(Made {
             attempt,
             end,
@@ -163,12 +165,8 @@ impl Run<'_> {
             cannot: outbox::cannot(&files),
             staged: match staged {
                 Ok(items) => Staged::Items { items },
-                Err(refused) => Staged::Refused {
-                    problems: refused
-                        .problems
-                        .iter()
-                        .map(|problem| format!("{}: {}", problem.name, problem.why))
-                        .collect(),
+                Err(problems) => Staged::Refused {
+                    problems: bounds::list(problems.iter().map(|problem| format!("{}: {}", problem.name, problem.why))),
                 },
             },
             transcript,
@@ -181,9 +179,12 @@ impl Run<'_> {
 pub(super) fn spend_of(outcome: &Result<AgentOutcome, AgentError>, reserved: Reservation, wall_ms: u64) -> Spend {
     match outcome {
         Ok(outcome) => budget::settle(outcome.usage, reserved, prices::dearest, wall_ms),
-        Err(AgentError::NotFound { .. } | AgentError::Script { .. } | AgentError::Exhausted { .. }) => {
-            Spend { wall_ms, ..Spend::default() }
-        }
+        Err(
+            AgentError::NotFound { .. }
+            | AgentError::Unavailable { .. }
+            | AgentError::Script { .. }
+            | AgentError::Exhausted { .. },
+        ) => Spend { wall_ms, ..Spend::default() },
         Err(AgentError::Failed { .. }) => budget::settle(Usage::Unknown, reserved, prices::dearest, wall_ms),
     }
 }

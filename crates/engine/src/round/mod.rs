@@ -4,6 +4,7 @@
 
 mod approve;
 mod bindings;
+mod bounds;
 mod brief;
 mod check;
 mod gate;
@@ -75,7 +76,7 @@ pub(crate) enum Trouble {
     /// Somebody stopped it.
     Stopped,
     /// A ceiling leaves no room for an agent.
-    Ceiling(String),
+    Ceiling(BudgetLimit, &'static str),
 }
 
 impl From<StoreError> for Trouble {
@@ -86,7 +87,7 @@ impl From<StoreError> for Trouble {
 
 impl Trouble {
     fn broke(stage: Stage, code: &str, error: &dyn std::error::Error) -> Self {
-        Self::Broke(Broke { stage, code: code.to_owned(), text: chain(error) })
+        Self::Broke(Broke { stage, code: code.to_owned(), text: bounds::text(&chain(error)) })
     }
 }
 
@@ -150,12 +151,12 @@ impl Run<'_> {
             Trouble::Stopped => {
                 Event::Stopped(Stopped { by: StoppedBy::Signal, text: "stopped by a signal".to_owned() })
             }
-            Trouble::Ceiling(text) => Event::Ceiling(Ceiling { limit: BudgetLimit::Day, text }),
+            Trouble::Ceiling(limit, text) => Event::Ceiling(Ceiling { limit, text: text.to_owned() }),
         };
         match self.apply(event, Vec::new()).await {
             Ok(actions) => Ok(actions),
             Err(Trouble::Fatal(error)) => Err(error),
-            Err(Trouble::Broke(_) | Trouble::Stopped | Trouble::Ceiling(_)) => {
+            Err(Trouble::Broke(_) | Trouble::Stopped | Trouble::Ceiling(..)) => {
                 unreachable!("applying an event only fails when it cannot be recorded")
             }
         }
@@ -164,6 +165,7 @@ impl Run<'_> {
     /// Decides what an event means, records both in one transaction, and only then moves on.
     pub(crate) async fn apply(&mut self, event: Event, extra: Vec<Change>) -> Result<Vec<Action>, Trouble> {
         let Step { round, actions } = step(&self.round, event.clone()).map_err(|misfit| self.misfit(misfit))?;
+        bounds::fits(&event, self.round.phase().stage())?;
         let when = self.when();
         let mut changes = extra;
         changes.extend(journal::changes(Some(&self.round), &round, &event, &when));
@@ -184,7 +186,7 @@ impl Run<'_> {
         match self.engine.append(batch).await {
             Ok(index) => self.index = index,
             Err(error) if matches!(error.kind, StoreErrorKind::OverCeiling { .. }) => {
-                return Err(Trouble::Ceiling("the loop's day has no room for another agent".to_owned()));
+                return Err(Trouble::Ceiling(BudgetLimit::Day, "the loop's day has no room for another agent"));
             }
             Err(error) => return Err(error.into()),
         }
@@ -227,6 +229,16 @@ impl Run<'_> {
         let spec = self.spec();
         let whole = spec.timeout.or(spec.budget.round.wall)?.duration();
         Some(whole.saturating_sub(self.begun.elapsed()).max(Duration::from_millis(1)))
+    }
+
+    /// No agent starts when the round's wall time is used up, whoever used it.
+    fn has_time(&self) -> Result<(), Trouble> {
+        let spec = self.spec();
+        let whole = spec.timeout.or(spec.budget.round.wall);
+        match whole.filter(|whole| self.begun.elapsed() >= whole.duration()) {
+            Some(_) => Err(Trouble::Ceiling(BudgetLimit::Wall, "the round's wall time is used up")),
+            None => Ok(()),
+        }
     }
 
     fn workspace(&self, stage: Stage) -> Result<&Workspace, Trouble> {

@@ -59,7 +59,12 @@ impl Run<'_> {
             Err(error) => return Ok(Probed::Failed { text: super::chain(&error) }),
         };
         match ended.how {
-            How::Exited(0) => Ok(read_items(form, &ended.stdout.to_lossy_string())),
+            // Half an answer would lose items, and its seam would pass for one.
+            How::Exited(0) => Ok(match (form, ended.stdout.whole()) {
+                (ItemsForm::None, _) => Probed::Work { items: Vec::new() },
+                (_, Some(whole)) => read_items(form, &String::from_utf8_lossy(&whole)),
+                (_, None) => Probed::Failed { text: "the probe printed more than is read".to_owned() },
+            }),
             How::Exited(1) => Ok(Probed::Nothing),
             How::Cancelled => Err(Trouble::Stopped),
             how => Ok(Probed::Failed {

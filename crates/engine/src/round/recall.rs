@@ -1,6 +1,6 @@
 //! Recall: reads what the loop remembers. Flat in history: counters and the last few rounds only.
 
-use super::{Run, Trouble};
+use super::{Run, Trouble, bounds};
 use crate::clock;
 use crate::store::{RoundsQuery, SpendScope};
 use loopwright_core::round::{Event, Recalled};
@@ -32,7 +32,7 @@ impl Run<'_> {
         let settled = items.into_iter().filter(|item| item.state != "failed").map(|item| item.key);
         Ok(Event::Recalled(Recalled {
             day_micros: u64::try_from(spend.reserved_micros.saturating_add(spend.settled_micros)).unwrap_or(0),
-            settled_items: settled.collect(),
+            settled_items: bounds::list(settled),
             history: history.collect(),
         }))
     }

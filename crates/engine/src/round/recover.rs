@@ -5,12 +5,13 @@ use super::bindings::Bindings;
 use super::{Run, Trouble};
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::git::{ObjectFormat, UserRepo};
 use crate::live::Here;
 use crate::proc::Cancel;
 use crate::progress::Progress;
 use crate::store::{RoundRow, StoredEvent};
 use loopwright_core::round::{Action, Event, Phase, Round};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tokio::time::Instant;
 
 /// A round folded from its record.
@@ -109,6 +110,20 @@ impl Engine {
     }
 }
 
+/// A repository that is not where it was, by what the record says of it.
+fn gone(round: &Round) -> UserRepo {
+    let facts = round.facts();
+    let work_tree = PathBuf::from(&facts.started.repo_path);
+    let is_long = facts.base.as_ref().is_some_and(|base| base.len() == 64);
+    UserRepo {
+        git_dir: work_tree.join(".git"),
+        common_dir: work_tree.join(".git"),
+        work_tree,
+        id: facts.started.repo.clone(),
+        format: if is_long { ObjectFormat::Sha256 } else { ObjectFormat::Sha1 },
+    }
+}
+
 impl<'a> Run<'a> {
     async fn reopen(
         engine: &'a Engine,
@@ -119,7 +134,12 @@ impl<'a> Run<'a> {
         here: Here,
     ) -> Result<Self, EngineError> {
         let started = &recorded.round.facts().started;
-        let repo = engine.git.discover(Path::new(&started.repo_path)).await?;
+        let repo = match engine.git.discover(Path::new(&started.repo_path)).await {
+            Ok(repo) if repo.id == started.repo => repo,
+            // It moved, or another one is around its place now. What was sealed is in the engine's own repository, so the
+            // round goes on as far as that carries; what needs the user's repository fails as such.
+            Ok(_) | Err(_) => gone(&recorded.round),
+        };
         let spaces = engine.workspaces(repo.clone()).await?;
         let workspace = match recorded.round.phase() {
             // A workspace that is about to be made is made anew.

@@ -2,18 +2,15 @@
 //! are hashed into the candidate. Everything later refers to that hash.
 
 use super::gate::gates_trouble;
-use super::{Run, Trouble, isolate, workspace_trouble};
+use super::{Run, Trouble, bounds, isolate, workspace_trouble};
 use crate::gates::{self, Facts};
 use crate::git::CommitWords;
 use crate::workspace::{ChangeStatus, SealLimits, Sealed as SealedTree};
 use loopwright_core::level::LoopLevel;
 use loopwright_core::outbox::{self, SanitiseRules, StagedItem};
-use loopwright_core::round::{ChangeFact, Event, SealFindings, Sealed, Stage};
+use loopwright_core::round::{AgentEnd, ChangeFact, Event, SealFindings, Sealed, Stage};
 use loopwright_core::secrets::Scanner;
 use loopwright_core::spec::ActionKind;
-
-/// Changed files that are listed in the record; the tree itself has them all.
-const CHANGES_RECORDED: usize = 2000;
 
 impl Run<'_> {
     pub(super) async fn seal(&mut self) -> Result<Event, Trouble> {
@@ -28,20 +25,28 @@ impl Run<'_> {
         );
         let kept = self.spaces.engine().keep(self.id(), &format!("attempt-{attempt}"), &sealed.commit).await;
         kept.map_err(|error| Trouble::broke(Stage::Seal, "keep", &error))?;
-        let (items, notes) = self.candidate_items(!sealed.changes.is_empty());
+        let (mut items, notes) = self.candidate_items(!sealed.changes.is_empty());
         let mut findings = self.examine(&sealed, &items).await?;
         findings.notes.extend(notes);
-        if sealed.changes.len() > CHANGES_RECORDED {
-            findings.notes.push(format!("{} files changed; {CHANGES_RECORDED} are listed", sealed.changes.len()));
+        if let Err(problems) = bounds::recordable(items.clone()) {
+            // Made harmless, text can be longer than it was staged.
+            findings
+                .refused_paths
+                .extend(problems.into_iter().map(|problem| format!("{}: {}", problem.name, problem.why)));
+            items.clear();
+        }
+        let changes = bounds::changes(sealed.changes.iter().map(fact));
+        if sealed.changes.len() > changes.len() {
+            findings.notes.insert(0, format!("{} files changed; {} are listed", sealed.changes.len(), changes.len()));
         }
         Ok(Event::Sealed(Box::new(Sealed {
             attempt,
             candidate: outbox::candidate_hash(Some(sealed.tree.as_str()), &items),
             tree: sealed.tree.to_string(),
             commit: sealed.commit.to_string(),
-            changes: sealed.changes.iter().take(CHANGES_RECORDED).map(fact).collect(),
+            changes,
             items,
-            findings,
+            findings: bounds::findings(findings),
         })))
     }
 
@@ -79,9 +84,13 @@ impl Run<'_> {
     fn engine_written(&self, items: &[StagedItem], changed: bool) -> Option<StagedItem> {
         let spec = self.spec();
         let next = items.iter().map(|item| item.position).max().unwrap_or(0) + 1;
-        let text = self.round.facts().attempt().map(|attempt| attempt.text.trim().to_owned()).unwrap_or_default();
+        let attempt = self.round.facts().attempt();
+        let text = attempt.map(|attempt| attempt.text.trim().to_owned()).unwrap_or_default();
         if spec.level == LoopLevel::L1Report {
-            let report = items.is_empty() && !changed && !text.is_empty();
+            // Words of a maker that failed are no report.
+            let ended_well =
+                matches!(attempt.and_then(|attempt| attempt.end.as_ref()), Some(AgentEnd::Exited { code: 0 }));
+            let report = items.is_empty() && !changed && ended_well && !text.is_empty();
             return report.then(|| StagedItem::new(next, "report.md", ActionKind::Report, text));
         }
         let kind = [ActionKind::PullRequest, ActionKind::Commit].into_iter().find(|kind| spec.outputs(*kind))?;

@@ -3,7 +3,7 @@
 
 use super::bindings::Outlet;
 use super::journal::outbox_row;
-use super::{Run, Trouble};
+use super::{Run, Trouble, bounds};
 use crate::outbox::{LocalForge, Prior, Verdict, deliver_one};
 use crate::store::{Batch, Change, OutboxRow};
 use loopwright_core::deliver::{Deliver, Delivery, Fact};
@@ -41,9 +41,9 @@ impl Run<'_> {
             let prior = self.claim(item, tried).await?;
             let text = match deliver_one(outlet.as_ref(), &self.engine.settings.seam, &delivery, prior).await {
                 Verdict::Sent(receipt) => return Ok(DeliveryResult::Sent { place: receipt.place }),
-                Verdict::InDoubt(text) => return Ok(DeliveryResult::InDoubt { text }),
-                Verdict::Refused(text) => return Ok(DeliveryResult::Refused { text }),
-                Verdict::Retry(text) => text,
+                Verdict::InDoubt(text) => return Ok(DeliveryResult::InDoubt { text: bounds::text(&text) }),
+                Verdict::Refused(text) => return Ok(DeliveryResult::Refused { text: bounds::text(&text) }),
+                Verdict::Retry(text) => bounds::text(&text),
             };
             if tried + 1 >= TRIES_MAX {
                 return Ok(DeliveryResult::Quarantined { text });

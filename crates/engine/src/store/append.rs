@@ -16,7 +16,7 @@ use super::rows::{
 use super::sqlite::Access;
 
 /// The largest body of an event or an item.
-const BODY_MAX: usize = 1 << 20;
+pub(crate) const BODY_MAX: usize = 1 << 20;
 /// The most events and changes in one batch.
 const BATCH_MAX: usize = 10_000;
 /// The most events a round may have; reading a round's history is bounded by it.

@@ -23,6 +23,7 @@ mod verify;
 
 use std::pin::Pin;
 
+pub(crate) use append::BODY_MAX;
 pub use error::{StoreError, StoreErrorKind};
 pub use open::{Mode, SqlStore};
 pub use owner::{OwnerInfo, OwnerRow};
