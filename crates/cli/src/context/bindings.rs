@@ -121,7 +121,7 @@ impl Agent for Vanished {
         _: &'a Cancel,
         _: &'a mut (dyn FnMut(&Started) + Send),
     ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>> {
-        let error = AgentError::Failed { what: self.what.clone(), hint: self.hint.clone() };
+        let error = AgentError::Unavailable { what: self.what.clone(), hint: self.hint.clone() };
         Box::pin(async move { Err(error) })
     }
 }
