@@ -1,4 +1,74 @@
 //! Loopwright as a library: run AI coding agents in loops you can trust.
+//!
+//! A loop is a [`LoopSpec`]: what it is for, how far it is trusted, what its gates are, what it may send out. Bound to a
+//! maker and a checker it is a [`LoopEngine`]; [`run_once`](LoopEngine::run_once) takes one round from recall to record and
+//! answers with a [`RoundReport`]. No daemon, no command line, no global state, no environment is needed.
+//!
+//! # Quick start
+//!
+//! A spec is plain data. It is built, checked, stored and compared without a repository or an agent:
+//!
+//! ```
+//! use loopwright::{LoopLevel, LoopSpec};
+//!
+//! let spec = LoopSpec::new("issue-triage", "label and route new issues", LoopLevel::L1Report)
+//!     .with_cadence("every 2h")
+//!     .with_action_kind("comment")
+//!     .with_maker_prompt("Propose a label and an owner for each new issue.");
+//! let back: LoopSpec = serde_json::from_str(&serde_json::to_string(&spec)?)?;
+//! assert_eq!(back, spec);
+//! assert!(spec.check().is_ok());
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+//!
+//! A round needs a git repository with a commit, a state directory, and agents. The checkout is never touched: the maker
+//! works in a private copy, the gates and the checker see what was sealed from it, and what waits is let out by a person.
+//!
+//! ```no_run
+//! use loopwright::agents::Command;
+//! use loopwright::spec::{ActionKind, Gate, OutputSpec, RunGate};
+//! use loopwright::{LoopEngine, LoopLevel, LoopSpec, RoundOutcome, Settings, StdoutSink};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut spec = LoopSpec::new("ci-sweeper", "keep main green", LoopLevel::L2Assisted)
+//!     .with_maker_prompt("Find out why the tests fail and mend the cause, not the tests.");
+//! spec.gates = vec![Gate::Run(RunGate::new("tests", vec!["./run-tests".into()]))];
+//! spec.output = vec![OutputSpec::new(ActionKind::PullRequest)];
+//! spec.protect = vec!["tests/**".into()];
+//!
+//! let engine = LoopEngine::builder(spec)
+//!     .maker(Command::new(&["my-agent".into(), "--work".into()])?)
+//!     .checker(Command::new(&["my-agent".into(), "--judge".into()])?)
+//!     .with_local_forge()
+//!     .with_sink(StdoutSink)
+//!     .build(Settings::new("/var/lib/my-program/loops"), "/srv/my-repository")
+//!     .await?;
+//!
+//! let report = engine.run_once().await?;
+//! if report.outcome == Some(RoundOutcome::Escalated) {
+//!     // A person has looked at the report. The yes binds the candidate they saw.
+//!     let candidate = report.candidate.as_deref().unwrap_or_default();
+//!     engine.approve(&report.round, candidate, "ada").await?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What to bind
+//!
+//! | role | trait | at hand |
+//! |---|---|---|
+//! | maker, checker | [`Agent`](agents::Agent) | [`Command`](agents::Command), [`Scripted`](agents::Scripted), your own |
+//! | who decides at L3 | [`HumanGate`] | [`AlwaysEscalate`] (default), [`AllowlistGate`], [`CallbackGate`] |
+//! | what acts on approved work | [`ActionExecutor`], [`Deliver`](deliver::Deliver) | none (default), the local forge, [`CallbackActionExecutor`] |
+//! | who is told | [`LoopSink`] | [`StdoutSink`] |
+//!
+//! Defaults are the careful ones: every outward action waits for a person, and nothing leaves before an executor, a receiver
+//! or the local forge is bound. The names of outcomes that the seed of this library used are [`RoundOutcome::Shipped`]
+//! (`Proceeded`) and [`RoundOutcome::OverBudget`] (`BudgetExhausted`).
+//!
+//! What holds an agent is said in each report's `boundary`: today process trees are ended whole and files are private
+//! copies; the kernel holds neither files nor network. The programs in `examples/` run as they stand.
 
 pub mod agents;
 pub mod boundary;

@@ -3,19 +3,23 @@
 use super::transcript::Transcript;
 use super::{Run, Trouble, bounds};
 use crate::agents::{AgentError, AgentLimits, AgentOutcome, Invocation};
-use crate::proc::{Cookie, How};
+use crate::proc::{Cancel, Cookie, How};
 use crate::staging;
 use crate::store::{Ceiling, Change, Reserve, SpendScope};
 use crate::{clock, prices};
+use loopwright_core::BoxFuture;
 use loopwright_core::budget::{self, BudgetLimit, Reservation, Spend, Usage};
 use loopwright_core::outbox;
 use loopwright_core::round::{AgentEnd, AgentStarted, Event, Feedback, Made, Stage, Staged};
 use loopwright_core::spec::{CheckMode, Role};
 use std::path::PathBuf;
-use tokio::time::Instant;
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
 
 /// Bytes an agent may print before its tree is ended.
 const OUTPUT_MAX: u64 = 512 << 20;
+/// How long after its limit, or after a stop, an agent may take to come back.
+const OVERDUE: Duration = Duration::from_secs(10);
 /// Characters of the maker's last words that are recorded.
 const TEXT_MAX: usize = 64 << 10;
 
@@ -133,7 +137,9 @@ impl Run<'_> {
         let folder = self.engine.places.transcripts(self.id());
         let mut log = Transcript::open(&folder, role, name, self.progress);
         let begun = Instant::now();
-        let outcome = agent.invoke(invocation, &self.engine.proc, &mut log, self.cancel, &mut |_| ()).await;
+        let mut started = |_: &crate::proc::Started| ();
+        let work = agent.invoke(invocation, &self.engine.proc, &mut log, self.cancel, &mut started);
+        let outcome = unless_overdue(work, &invocation.limits, self.cancel).await;
         let wall_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         (outcome, log.finish(), wall_ms)
     }
@@ -186,6 +192,26 @@ pub(super) fn spend_of(outcome: &Result<AgentOutcome, AgentError>, reserved: Res
             | AgentError::Exhausted { .. },
         ) => Spend { wall_ms, ..Spend::default() },
         Err(AgentError::Failed { .. }) => budget::settle(Usage::Unknown, reserved, prices::dearest, wall_ms),
+    }
+}
+
+/// Waits for an agent, but not for ever. Adapters keep their limits themselves and are back well before this; one of an
+/// embedder's that does not is left behind, and with its future goes whatever it held.
+async fn unless_overdue(
+    work: BoxFuture<'_, Result<AgentOutcome, AgentError>>,
+    limits: &AgentLimits,
+    cancel: &Cancel,
+) -> Result<AgentOutcome, AgentError> {
+    let left_behind = |how| AgentOutcome { how, exit: None, ..AgentOutcome::in_process(0, "", Usage::Unknown) };
+    let longest = limits.wall.unwrap_or(Duration::MAX).saturating_add(OVERDUE);
+    let stopped = async {
+        cancel.cancelled().await;
+        timeout(OVERDUE, std::future::pending::<()>()).await
+    };
+    tokio::select! {
+        biased;
+        outcome = timeout(longest, work) => outcome.unwrap_or_else(|_| Ok(left_behind(How::Wall))),
+        _ = stopped => Ok(left_behind(How::Cancelled)),
     }
 }
 

@@ -1,0 +1,34 @@
+//! L3: verified pull requests of this loop go out by themselves, through a function of the program; everything else would
+//! still wait for a person.
+#![expect(clippy::print_stdout, reason = "an example shows what happened")]
+
+mod support;
+
+use loopwright::{
+    ActionReceipt, AllowlistGate, CallbackActionExecutor, LoopEngine, LoopLevel, LoopSpec, ProposedAction, Settings,
+};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let repo = support::repository();
+    let state = tempfile::tempdir()?;
+    // The key is the same for every try of one action, so that a receiver can tell a second try from a second action.
+    let executor = CallbackActionExecutor(|spec: &LoopSpec, action: &ProposedAction, key: &str| {
+        println!("executing {} of {} (key of {} characters)", action.kind, spec.name, key.len());
+        Ok(ActionReceipt { kind: action.kind.clone(), summary: "request 1".to_owned() })
+    });
+    let engine = LoopEngine::builder(support::mending(LoopLevel::L3Unattended))
+        .maker(support::maker()?)
+        .checker(support::checker()?)
+        .with_gate(AllowlistGate::new(["pull-request"]))
+        .with_action_executor(executor)
+        .build(Settings::new(state.path()), repo.path())
+        .await?;
+
+    let report = engine.run_once().await?;
+    println!("outcome: {}", report.outcome.map_or("none", loopwright::RoundOutcome::word));
+    for item in &report.outbox {
+        println!("{} {}: {}", item.kind, item.state, item.receipt.as_deref().unwrap_or("no receipt"));
+    }
+    Ok(())
+}

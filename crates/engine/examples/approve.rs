@@ -1,0 +1,38 @@
+//! L2: a loop that mends a bug and waits. The program looks at what waits, says yes, and the pull request is in the local
+//! forge.
+#![expect(clippy::print_stdout, reason = "an example shows what happened")]
+
+mod support;
+
+use loopwright::{LoopEngine, LoopLevel, Settings};
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let repo = support::repository();
+    let state = tempfile::tempdir()?;
+    let engine = LoopEngine::builder(support::mending(LoopLevel::L2Assisted))
+        .maker(support::maker()?)
+        .checker(support::checker()?)
+        .with_local_forge()
+        .build(Settings::new(state.path()), repo.path())
+        .await?;
+
+    let waiting = engine.run_once().await?;
+    println!("outcome: {}", waiting.outcome.map_or("none", loopwright::RoundOutcome::word));
+    for change in &waiting.changes {
+        println!("changed: {} +{} -{}", change.path, change.added, change.removed);
+    }
+    for gate in &waiting.gates {
+        println!("gate {}: {}", gate.name, gate.status);
+    }
+
+    // The answer binds what was looked at: had anything moved, it would be refused.
+    let candidate = waiting.candidate.as_deref().ok_or("nothing waits")?;
+    let shipped = engine.approve(&waiting.round, candidate, "example").await?;
+    println!("outcome: {}", shipped.outcome.map_or("none", loopwright::RoundOutcome::word));
+    for item in &shipped.outbox {
+        println!("{} {}: {}", item.kind, item.state, item.receipt.as_deref().unwrap_or("no receipt"));
+    }
+    println!("the checkout still says: {}", repo.read("sum.sh").trim());
+    Ok(())
+}

@@ -1,0 +1,10 @@
+//! The seven named loops as JSON: starting points to be read, changed and kept as loop files. A spec is data and needs
+//! neither a repository nor an agent.
+#![expect(clippy::print_stdout, reason = "an example shows what happened")]
+
+use loopwright::patterns;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("{}", serde_json::to_string_pretty(&patterns::catalogue())?);
+    Ok(())
+}

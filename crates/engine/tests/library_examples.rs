@@ -1,0 +1,64 @@
+//! The examples are programs that people run first: each runs here as it stands, without key or network, and tells what it
+//! says it tells. Cargo builds them with the tests.
+#![expect(clippy::disallowed_methods, reason = "the examples are started as a person starts them")]
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The example's program, beside the folder of this test's own.
+fn program(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a path");
+    let target = test.parent().and_then(|deps| deps.parent()).expect("tests are in target/<profile>/deps");
+    target.join("examples").join(name)
+}
+
+/// Runs an example with nothing but a path to programs, and answers with what it printed.
+fn run(name: &str) -> String {
+    let home = tempfile::tempdir().expect("a folder");
+    let program = program(name);
+    let mut command = Command::new(&program);
+    command.env_clear().env("PATH", loopwright_testkit::TRUSTED_PATH).env("HOME", home.path()).current_dir(home.path());
+    let hint = "build it with `cargo build --examples`, or run the tests without a target filter";
+    let output = command.output().unwrap_or_else(|error| panic!("{}: {error}; {hint}", program.display()));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {errors}");
+    let left = std::fs::read_dir(home.path()).expect("the folder is there").count();
+    assert_eq!(left, 0, "{name} leaves nothing in HOME");
+    String::from_utf8(output.stdout).expect("examples print text")
+}
+
+#[test]
+fn report_tells_what_the_maker_found_and_that_nobody_checked_it() {
+    let told = run("report");
+    assert!(told.starts_with("# read-sum: reported\n"), "{told}");
+    assert!(told.contains("> - sum.sh line 1 subtracts: echo $(( $1 - $2 ))"), "{told}");
+    assert!(told.contains("check: none"), "{told}");
+}
+
+#[test]
+fn approve_ships_after_the_programs_yes_and_leaves_the_checkout_alone() {
+    let told = run("approve");
+    let lines: Vec<_> = told.lines().collect();
+    assert_eq!(lines[..4], ["outcome: escalated", "changed: sum.sh +1 -1", "gate tests: passed", "outcome: shipped"]);
+    assert!(lines[4].starts_with("pull-request sent: ") && lines[4].ends_with("pulls/1.md"), "{told}");
+    assert_eq!(lines[5], "the checkout still says: echo $(( $1 - $2 ))");
+}
+
+#[test]
+fn allowlist_executes_once_and_ships_by_itself() {
+    let told = run("allowlist");
+    assert_eq!(told.matches("executing pull-request of mend-sum").count(), 1, "{told}");
+    assert!(told.ends_with("outcome: shipped\npull-request sent: request 1\n"), "{told}");
+}
+
+#[test]
+fn custom_agent_plays_both_roles_and_its_usage_is_counted() {
+    assert_eq!(run("custom_agent"), "outcome: escalated\ntokens: 3000\n");
+}
+
+#[test]
+fn patterns_prints_the_seven_loops_as_specs() {
+    let specs: Vec<loopwright::LoopSpec> = serde_json::from_str(&run("patterns")).expect("specs as JSON");
+    assert_eq!(specs, loopwright::patterns::catalogue());
+    assert_eq!(specs.len(), 7);
+}
