@@ -6,6 +6,7 @@
     reason = "a development tool starts cargo, reads its environment, measures time and prints"
 )]
 
+mod bench;
 mod command;
 mod setup;
 mod soak;
@@ -21,6 +22,8 @@ usage: cargo xtask VERB
   setup            install what the tests need (git, PostgreSQL, Python, Node, cargo-nextest)
   test [FILTER]    set-up, format, lints, docs, tidy, all tests; with FILTER only the tests it names
   soak [--kills N] kill the real program at random moments (200 by default) and check what is left
+  bench [NAME...]  measure the release build against the machine's floor and bare git (start, overhead, round, status);
+                   --json FILE writes the numbers down
   tidy [--bless]   house rules that no lint knows; --bless records today's long functions
 ";
 
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
         ["setup"] => setup::run(),
         ["test", filter @ ..] => test::run(filter),
         ["soak", words @ ..] => soak::Soak::of(words).and_then(|soak| soak.run()),
+        ["bench", words @ ..] => bench::Bench::of(words).and_then(|bench| bench.run()),
         ["tidy"] => tidy::run(tidy::Ratchet::Keep),
         ["tidy", "--bless"] => tidy::run(tidy::Ratchet::Bless),
         [] | ["help" | "--help" | "-h"] => {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 pub use sandbox::{
     Cancel, Captured, Cookie, Ended, Flow, How, Limits, Spawn, SpawnError, SpawnErrorKind, Started, Stdin, Stream,
-    Watch, sweep,
+    Trust, Watch, sweep,
 };
 
 /// The seam's name for a process.

@@ -33,5 +33,5 @@ pub use identity::{Identity, identity, is_alive};
 pub use path::resolve_program;
 pub use pump::{Flow, Stream, Watch};
 pub use run::{Ended, How, Started, run};
-pub use spawn::{COOKIE_VAR, Cookie, Limits, Spawn, Stdin};
+pub use spawn::{COOKIE_VAR, Cookie, Limits, Spawn, Stdin, Trust};
 pub use sweep::{leftovers, sweep};

@@ -7,7 +7,7 @@ use crate::launch::{Prepared, Streams};
 use crate::members::Root;
 use crate::path;
 use crate::pump::{Pump, Watch};
-use crate::spawn::{COOKIE_VAR, Limits, Spawn, Stdin};
+use crate::spawn::{COOKIE_VAR, Limits, Spawn, Stdin, Trust};
 use crate::table;
 use crate::tree::{self, Swept, Tree};
 use rustix::fs::MemfdFlags;
@@ -107,7 +107,8 @@ pub async fn run(
         Some(_) => term_ignored = child.ask_to_end(&mut pump, spawn.limits.grace).await,
         None => leaky = child.drain(&mut pump, spawn.limits.drain, cancel).await,
     }
-    let swept = child.kill(&mut pump).await;
+    let gone = cut.is_none() && !leaky && spawn.trust == Trust::Ours && tree::left_no_orphan();
+    let swept = if gone { Swept::default() } else { child.kill(&mut pump).await };
     leaky |= timeout(spawn.limits.drain, pump.until_closed()).await.is_err();
     let (how, code) = child.outcome(cut).map_err(|error| SpawnError::other(&spawn.program, "collect", error))?;
     child.tree.collect();

@@ -25,6 +25,19 @@ pub struct Spawn {
     pub limits: Limits,
     /// The mark of its tree.
     pub cookie: Cookie,
+    /// How far its tree is looked for when it has ended.
+    pub trust: Trust,
+}
+
+/// What a program may be expected to do with the processes it starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// Anything. At its end the whole process table is searched for members of its tree, by every mark.
+    #[default]
+    Foreign,
+    /// Its processes stay its descendants, as those of git do. An orphan of such a tree is our child, so when it ended
+    /// by itself, closed its pipes and left us no child, nobody is left and the table is not searched.
+    Ours,
 }
 
 impl Spawn {
@@ -38,6 +51,7 @@ impl Spawn {
             stdin: Stdin::Null,
             limits: Limits::default(),
             cookie,
+            trust: Trust::default(),
         }
     }
 }

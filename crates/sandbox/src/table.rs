@@ -41,10 +41,11 @@ impl Table {
     }
 }
 
-/// The children of our first thread, which is the one that the kernel gives orphans to.
-pub(crate) fn adopted(us: u32) -> Vec<u32> {
-    let children = fs::read_to_string(format!("/proc/self/task/{us}/children")).unwrap_or_default();
-    children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+/// The children of our first thread, which is the one that the kernel gives orphans to; dead ones that nobody collected
+/// included. `None` where the kernel does not show them.
+pub(crate) fn adopted(us: u32) -> Option<Vec<u32>> {
+    let children = fs::read_to_string(format!("/proc/self/task/{us}/children")).ok()?;
+    Some(children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect())
 }
 
 /// The entry of one process, if it exists.

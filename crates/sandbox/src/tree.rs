@@ -116,6 +116,18 @@ pub(crate) fn collect_orphans(root: &Root) {
     let _ = look(root, |_| ());
 }
 
+/// Whether nobody can be left of any tree but its first process. Whoever outlives the first process of a tree has an
+/// ancestor, or is one, that became our child when its own parent died, and that stays our child until we collect it;
+/// so children that are all first processes prove it. Only for trees whose processes stay descendants ([`Trust::Ours`]),
+/// and only after the first process has ended.
+///
+/// [`Trust::Ours`]: crate::Trust::Ours
+pub(crate) fn left_no_orphan() -> bool {
+    let live = live();
+    let ours = |pid: &u32| live.iter().any(|root| root.pid == *pid);
+    table::adopted(std::process::id()).is_some_and(|children| children.iter().all(ours))
+}
+
 /// Kills the whole tree and returns when nobody of it is left.
 pub(crate) fn kill(root: &Root) -> Swept {
     let deadline = Instant::now() + KILL_PATIENCE;
@@ -147,7 +159,8 @@ fn chase(root: &Root) {
     let us = us();
     let others: Vec<Root> = live.iter().filter(|other| *other != root).cloned().collect();
     for _ in 0..CHASE_STEPS {
-        let fresh = table::adopted(us.pid).into_iter().filter(|pid| live.iter().all(|root| root.pid != *pid));
+        let adopted = table::adopted(us.pid).unwrap_or_default();
+        let fresh = adopted.into_iter().filter(|pid| live.iter().all(|root| root.pid != *pid));
         let entries = fresh.filter_map(table::read_entry).map(|entry| (entry.pid, entry)).collect();
         let table = Table { entries };
         let alive: Vec<Entry> = members(root, &others, us, &table, &|pid| table::environ_value(pid, COOKIE_VAR))

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{OnLine, command, ended, limited, numbers, python, runs, sh, until};
-use loopwright_sandbox::{Cancel, Cookie, Flow, How, leftovers, run};
+use loopwright_sandbox::{Cancel, Cookie, Flow, How, Trust, leftovers, run};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -34,6 +34,15 @@ async fn background_child_is_dead_when_the_run_returns() {
     let pid = numbers(&end.stdout.to_lossy_string())[0];
     assert_eq!((end.how, end.killed, runs(pid)), (How::Exited(0), 1, false));
     assert!(!end.leaky);
+}
+
+#[tokio::test]
+async fn trusted_program_that_leaves_an_orphan_after_all_is_ended_with_it() {
+    let mut spawn = sh("echo $( (env -i setsid sh -c 'echo $$; exec sleep 1000 >/dev/null 2>&1' &) )");
+    spawn.trust = Trust::Ours;
+    let end = ended(spawn).await;
+    let pid = numbers(&end.stdout.to_lossy_string())[0];
+    assert_eq!((end.how, end.killed, runs(pid)), (How::Exited(0), 1, false));
 }
 
 #[tokio::test]

@@ -6,9 +6,13 @@ use crate::workspace::{Change as SealedChange, ChangeStatus, Sealed};
 use loopwright_core::gate::lines::AddedLines;
 use loopwright_core::paths::{Change, ChangeKind};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Largest file that is read; what seals is smaller by default.
 pub(super) const BLOB_BYTES_MAX: usize = 128 << 20;
+
+/// Bytes of all versions of all changed files together: the seal's own ceiling, twice, and something for their names.
+const CHANGED_BYTES_MAX: usize = 640 << 20;
 
 /// Git's mode of a submodule, which has no content here.
 const SUBMODULE: u32 = 0o160_000;
@@ -34,7 +38,7 @@ pub struct Facts {
     /// The lines that were added.
     pub added: Vec<AddedLines>,
     /// Every path of base.
-    pub base_paths: BTreeSet<String>,
+    pub base_paths: Arc<BTreeSet<String>>,
 }
 
 impl Facts {
@@ -45,9 +49,15 @@ impl Facts {
     pub async fn gather(engine: &EngineRepo, base: &Oid, sealed: &Sealed) -> Result<Self, GatesError> {
         let base_paths = base_paths(engine, base).await?;
         let mut facts = Self { base_paths, ..Self::default() };
+        let sides =
+            |change: &SealedChange| [(base.clone(), change.mode_before), (sealed.tree.clone(), change.mode_after)];
+        let wanted = sealed.changes.iter().flat_map(|change| sides(change).map(|(tree, mode)| (tree, change, mode)));
+        let wanted: Vec<_> = wanted.filter(|(_, _, mode)| has_content(*mode)).collect();
+        let names: Vec<_> = wanted.iter().map(|(tree, change, _)| (tree, change.path.as_str())).collect();
+        let mut contents = engine.read_blobs(&names, CHANGED_BYTES_MAX).await?.into_iter();
         for change in &sealed.changes {
-            let before = read(engine, base, &change.path, change.mode_before).await?;
-            let after = read(engine, &sealed.tree, &change.path, change.mode_after).await?;
+            let before = next(&mut contents, change, change.mode_before)?;
+            let after = next(&mut contents, change, change.mode_after)?;
             let (old, new) = (before.as_deref().unwrap_or_default(), after.as_deref().unwrap_or_default());
             facts.added.push(AddedLines::between(&change.path, old, new));
             facts.files.push(FileFact { path: change.path.clone(), before, after });
@@ -61,16 +71,24 @@ impl Facts {
 ///
 /// # Errors
 /// Git fails.
-pub async fn base_paths(engine: &EngineRepo, base: &Oid) -> Result<BTreeSet<String>, GatesError> {
-    Ok(engine.list_tree(base).await?.into_iter().map(|entry| entry.path).collect())
+pub async fn base_paths(engine: &EngineRepo, base: &Oid) -> Result<Arc<BTreeSet<String>>, GatesError> {
+    Ok(engine.paths(base).await?)
 }
 
-async fn read(engine: &EngineRepo, tree: &Oid, path: &str, mode: u32) -> Result<Option<Vec<u8>>, GatesError> {
-    if mode == 0 || mode == SUBMODULE {
+fn has_content(mode: u32) -> bool {
+    mode != 0 && mode != SUBMODULE
+}
+
+/// The next content, where this side of the change has one.
+fn next(
+    contents: &mut impl Iterator<Item = Option<Vec<u8>>>,
+    change: &SealedChange,
+    mode: u32,
+) -> Result<Option<Vec<u8>>, GatesError> {
+    if !has_content(mode) {
         return Ok(None);
     }
-    let bytes = engine.read_blob(tree, path, BLOB_BYTES_MAX).await?;
-    bytes.map(Some).ok_or_else(|| GatesError::Unreadable(path.to_owned()))
+    contents.next().flatten().map(Some).ok_or_else(|| GatesError::Unreadable(change.path.clone()))
 }
 
 fn to_core(change: &SealedChange) -> Change {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::error::{GitError, GitErrorKind, classify};
-use crate::proc::{Cancel, Cookie, How, Proc, Spawn, SpawnErrorKind, Stdin, trusted_path};
+use crate::proc::{Cancel, Cookie, How, Proc, Spawn, SpawnErrorKind, Stdin, Trust, trusted_path};
 use crate::seam::{Seam, SeamFault};
 
 /// The oldest git that is supported: 2.38 is the first with the ownership check in its final form and
@@ -227,6 +227,8 @@ impl Call {
     fn to_spawn(&self) -> Spawn {
         let mut spawn = Spawn::new("git", "/", Cookie::new("git"));
         spawn.env = self.environment();
+        // Git starts helpers and waits for them; hooks, monitors and maintenance, which it would leave behind, are off.
+        spawn.trust = Trust::Ours;
         spawn.args.extend(SETTINGS.iter().flat_map(|setting| ["-c".into(), setting.into()]));
         spawn.args.extend(self.before.iter().cloned().chain([self.verb().into()]).chain(self.args.iter().cloned()));
         if !self.stdin.is_empty() {

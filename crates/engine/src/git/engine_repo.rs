@@ -1,8 +1,10 @@
 //! The engine's own bare repository: base commits are copied into it, sealed candidates are built in
 //! it, and everything later is read from it by object name. No agent is ever given a path into it.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::user_repo::parse_oid;
 use super::{Call, Git, GitError, GitErrorKind, ObjectFormat, Oid, TREE_MAX, UserRepo};
@@ -22,7 +24,11 @@ const UPLOAD_PACK: &str = "git -c 'safe.directory=*' -c core.fsmonitor=false -c 
 pub struct EngineRepo {
     git: Git,
     dir: PathBuf,
+    /// The last listing: a round asks for its base's again and again, and a commit's never changes.
+    listed: Arc<Mutex<Option<Listing>>>,
 }
+
+type Listing = (Oid, Arc<BTreeSet<String>>);
 
 /// One file of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +72,7 @@ impl EngineRepo {
     /// When git or the file system fails.
     pub async fn open(git: Git, dir: PathBuf, format: ObjectFormat) -> Result<Self, GitError> {
         init_bare(&git, &dir, format).await?;
-        Ok(Self { git, dir })
+        Ok(Self { git, dir, listed: Arc::default() })
     }
 
     /// Where the repository is.
@@ -131,6 +137,38 @@ impl EngineRepo {
         Ok(records.filter_map(tree_entry).collect())
     }
 
+    /// The path of every file of a commit.
+    ///
+    /// # Errors
+    /// As [`EngineRepo::list_tree`].
+    pub async fn paths(&self, commit: &Oid) -> Result<Arc<BTreeSet<String>>, GitError> {
+        let known = self.listed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((_, paths)) = known.filter(|(of, _)| of == commit) {
+            return Ok(paths);
+        }
+        let paths: Arc<BTreeSet<_>> = Arc::new(self.list_tree(commit).await?.into_iter().map(|e| e.path).collect());
+        *self.listed.lock().unwrap_or_else(PoisonError::into_inner) = Some((commit.clone(), Arc::clone(&paths)));
+        Ok(paths)
+    }
+
+    /// The contents of several files by tree or commit and path, in order; `None` where there is no such file. One
+    /// process for all of them.
+    ///
+    /// # Errors
+    /// `TooLarge` when together they are longer than `max` bytes.
+    pub async fn read_blobs(&self, files: &[(&Oid, &str)], max: usize) -> Result<Vec<Option<Vec<u8>>>, GitError> {
+        if files.is_empty() {
+            return Ok(Vec::new());
+        }
+        let names: String = files.iter().map(|(tree, path)| format!("{tree}:{path}\0")).collect();
+        let call = self.call("git.cat-file").args(["--batch", "-z"]).stdin(names).out_max(max);
+        let answer = self.git.run(call).await?;
+        let lost = || GitError::new("cat-file", &[], GitErrorKind::Failed(None), b"an answer that cannot be read");
+        let mut rest = answer.stdout.as_slice();
+        let blobs = files.iter().map(|(tree, path)| blob(&mut rest, &format!("{tree}:{path}")));
+        blobs.collect::<Option<Vec<_>>>().ok_or_else(lost)
+    }
+
     /// The content of a file in a tree or commit; `None` when there is no such file.
     ///
     /// # Errors
@@ -184,12 +222,14 @@ impl EngineRepo {
     /// When the names make no ref, or the ref names another commit already (`Moved`).
     pub async fn keep(&self, round: &str, name: &str, commit: &Oid) -> Result<String, GitError> {
         let reference = format!("refs/loopwright/{round}/{name}");
-        if let Some(there) = self.resolve(&reference).await? {
-            let moved = || GitError::new("update-ref", std::slice::from_ref(&reference), GitErrorKind::Moved, b"");
-            return if there == *commit { Ok(reference) } else { Err(moved()) };
-        }
+        // Zeros as the old value: git refuses when the ref is there already, which is rare and looked at only then.
         let call = self.call("git.update-ref").args(["--", &reference, commit.as_str(), &commit.zero_like()]);
-        self.git.run(call).await.map(|_| reference)
+        let Err(refused) = self.git.run(call).await else { return Ok(reference) };
+        match self.resolve(&reference).await? {
+            Some(there) if there == *commit => Ok(reference),
+            Some(_) => Err(GitError::new("update-ref", &[reference], GitErrorKind::Moved, b"")),
+            None => Err(refused),
+        }
     }
 
     /// A pack of what `to` reaches and `from` does not.
@@ -238,6 +278,24 @@ pub(crate) async fn init_bare(git: &Git, dir: &Path, format: ObjectFormat) -> Re
         Err(_) if dir.join("HEAD").is_file() => std::fs::remove_dir_all(&half).map_err(failed),
         other => other.map_err(failed),
     }
+}
+
+/// Takes one answer of `cat-file --batch` off the front: `<oid> SP <type> SP <size> LF <content> LF`, or the asked name
+/// and ` missing LF`. The outer `None` is an answer that is none.
+fn blob(rest: &mut &[u8], asked: &str) -> Option<Option<Vec<u8>>> {
+    if let Some(after) = rest.strip_prefix(asked.as_bytes()).and_then(|rest| rest.strip_prefix(b" missing\n")) {
+        *rest = after;
+        return Some(None);
+    }
+    let end = rest.iter().position(|byte| *byte == b'\n')?;
+    let head = std::str::from_utf8(&rest[..end]).ok()?;
+    let mut words = head.split(' ').skip(1);
+    let kind = words.next()?;
+    let size: usize = words.next()?.parse().ok()?;
+    let content = rest.get(end + 1..(end + 1).checked_add(size)?)?;
+    *rest = rest.get(end + 1 + size..)?.strip_prefix(b"\n")?;
+    // A folder or a submodule there is no file.
+    Some((kind == "blob").then(|| content.to_vec()))
 }
 
 /// Parses `<mode> SP <type> SP <oid> TAB <path>`.

@@ -3,6 +3,7 @@
 use super::{Run, Trouble, bounds, isolate, workspace_trouble};
 use crate::gates::{self, Baseline, Facts, GateEnv, Gates, GatesError, Resolved};
 use crate::progress::Notice;
+use crate::workspace::Sealed;
 use loopwright_core::gate::GateResult;
 use loopwright_core::round::{Broke, Event, Gated, Stage};
 
@@ -22,11 +23,8 @@ impl Run<'_> {
         }
         let resolved = self.resolved().await?;
         let baseline = self.measured_base(&resolved).await?;
+        let (sealed, facts) = self.sealed_facts().await?;
         let workspace = self.workspace(Stage::Gate)?;
-        let commit = isolate::parse(self.sealed_attempt()?.commit.as_deref().unwrap_or_default())?;
-        let sealed = self.spaces.sealed(workspace, &commit).await.map_err(workspace_trouble(Stage::Gate))?;
-        let facts = Facts::gather(self.spaces.engine(), &workspace.base, &sealed).await;
-        let facts = facts.map_err(gates_trouble(Stage::Gate))?;
         let env = self.gate_env();
         let cookie = format!("lw-{}", self.id());
         let gates = Gates {
@@ -40,6 +38,18 @@ impl Run<'_> {
         let edited = gates::edited_inputs(&resolved, &sealed).map_err(gates_trouble(Stage::Gate))?;
         let results = gates.run(&resolved, &sealed, &facts, &[], &baseline).await;
         Ok((bounds::results(results.map_err(gates_trouble(Stage::Gate))?), bounds::list(edited)))
+    }
+
+    /// What was sealed, as this process read it then, or read again after a restart.
+    async fn sealed_facts(&mut self) -> Result<(Sealed, Facts), Trouble> {
+        let commit = isolate::parse(self.sealed_attempt()?.commit.as_deref().unwrap_or_default())?;
+        if let Some(known) = self.sealed.take().filter(|(sealed, _)| sealed.commit == commit) {
+            return Ok(known);
+        }
+        let workspace = self.workspace(Stage::Gate)?;
+        let sealed = self.spaces.sealed(workspace, &commit).await.map_err(workspace_trouble(Stage::Gate))?;
+        let facts = Facts::gather(self.spaces.engine(), &workspace.base, &sealed).await;
+        Ok((sealed, facts.map_err(gates_trouble(Stage::Gate))?))
     }
 
     /// Gate programs and scripts, found before the maker could put others in their place.

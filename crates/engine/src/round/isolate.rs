@@ -18,6 +18,9 @@ impl Run<'_> {
     }
 
     async fn pin(&self) -> Result<(Oid, Option<String>), Trouble> {
+        if let Some(head) = &self.head {
+            return Ok((head.commit.clone(), head.branch.clone()));
+        }
         let head = self.engine.git.head(&self.repo, self.spec().base.as_deref()).await;
         let head = head.map_err(|error| Trouble::broke(Stage::Isolate, "base", &error))?;
         Ok((head.commit, head.branch))

@@ -27,13 +27,13 @@ pub use start::RunRequest;
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::gates::{Baseline, Resolved};
-use crate::git::UserRepo;
+use crate::gates::{Baseline, Facts, Resolved};
+use crate::git::{Base, UserRepo};
 use crate::live::Here;
 use crate::proc::Cancel;
 use crate::progress::{Notice, Progress};
 use crate::store::{Batch, Change, NewEvent, StoreError, StoreErrorKind};
-use crate::workspace::{Workspace, WorkspaceError, Workspaces};
+use crate::workspace::{Sealed as SealedTree, Workspace, WorkspaceError, Workspaces};
 use journal::When;
 use loopwright_core::budget::BudgetLimit;
 use loopwright_core::round::{
@@ -55,6 +55,10 @@ pub(crate) struct Run<'a> {
     /// Gate programs, found before the maker ran.
     resolved: Option<Resolved>,
     /// What the comparing gates said about base.
+    /// The last seal and what was read of it, for the gates; read again after a restart.
+    sealed: Option<(SealedTree, Facts)>,
+    /// What was checked out or named when the round began; a resumed round has its base on record.
+    head: Option<Base>,
     baseline: Option<Baseline>,
     round: Round,
     /// How many events of this round are recorded.

@@ -36,6 +36,9 @@ impl Run<'_> {
     }
 
     async fn pin_base(&self) -> Result<crate::git::Oid, Trouble> {
+        if let Some(head) = &self.head {
+            return Ok(head.commit.clone());
+        }
         let head = self.engine.git.head(&self.repo, self.spec().base.as_deref()).await;
         Ok(head.map_err(|error| Trouble::broke(Stage::Probe, "base", &error))?.commit)
     }

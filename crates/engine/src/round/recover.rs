@@ -171,6 +171,8 @@ impl<'a> Run<'a> {
             workspace,
             resolved: None,
             baseline: None,
+            sealed: None,
+            head: None,
             index: recorded.index,
             started_ms: recorded.started_ms,
             round: recorded.round,

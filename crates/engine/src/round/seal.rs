@@ -26,7 +26,7 @@ impl Run<'_> {
         let kept = self.spaces.engine().keep(self.id(), &format!("attempt-{attempt}"), &sealed.commit).await;
         kept.map_err(|error| Trouble::broke(Stage::Seal, "keep", &error))?;
         let (mut items, notes) = self.candidate_items(!sealed.changes.is_empty());
-        let mut findings = self.examine(&sealed, &items).await?;
+        let (mut findings, facts) = self.examine(&sealed, &items).await?;
         findings.notes.extend(notes);
         if let Err(problems) = bounds::recordable(items.clone()) {
             // Made harmless, text can be longer than it was staged.
@@ -39,7 +39,7 @@ impl Run<'_> {
         if sealed.changes.len() > changes.len() {
             findings.notes.insert(0, format!("{} files changed; {} are listed", sealed.changes.len(), changes.len()));
         }
-        Ok(Event::Sealed(Box::new(Sealed {
+        let event = Event::Sealed(Box::new(Sealed {
             attempt,
             candidate: outbox::candidate_hash(Some(sealed.tree.as_str()), &items),
             tree: sealed.tree.to_string(),
@@ -47,7 +47,9 @@ impl Run<'_> {
             changes,
             items,
             findings: bounds::findings(findings),
-        })))
+        }));
+        self.sealed = Some((sealed, facts));
+        Ok(event)
     }
 
     /// Words and time of the commit come from the record, so that sealing the same files again gives the same commit.
@@ -98,7 +100,7 @@ impl Run<'_> {
         (changed && !staged).then(|| crate::outbox::default_item(kind, next, &spec.intent))
     }
 
-    async fn examine(&self, sealed: &SealedTree, items: &[StagedItem]) -> Result<SealFindings, Trouble> {
+    async fn examine(&self, sealed: &SealedTree, items: &[StagedItem]) -> Result<(SealFindings, Facts), Trouble> {
         let base = isolate::parse(self.round.facts().base.as_deref().unwrap_or_default())?;
         let facts = Facts::gather(self.spaces.engine(), &base, sealed).await.map_err(gates_trouble(Stage::Seal))?;
         let words = self.commit_words(self.round.facts().attempt_number());
@@ -108,7 +110,7 @@ impl Run<'_> {
         let found =
             gates::examine(self.spec(), sensitive, &facts, &scanner, &texts).map_err(gates_trouble(Stage::Seal))?;
         let refused_paths = sealed.refused.iter().map(ToString::to_string).collect();
-        Ok(SealFindings { refused_paths, ..found.into() })
+        Ok((SealFindings { refused_paths, ..found.into() }, facts))
     }
 }
 

@@ -86,6 +86,8 @@ impl<'a> Run<'a> {
             workspace: None,
             resolved: None,
             baseline: None,
+            sealed: None,
+            head: Some(head),
             round,
             index: 0,
             started_ms,
@@ -123,7 +125,7 @@ async fn gate_scripts_in_base(
     }
     {
         let _one = engine.bases.lock().await;
-        spaces.engine().import(spaces.repo(), base).await?;
+        spaces.import(base).await?;
     }
     let paths = gates::base_paths(spaces.engine(), base).await?;
     let env = GateEnv { extra_path: engine.settings.extra_path.clone(), ..GateEnv::default() };

@@ -42,6 +42,17 @@ impl ReadyBase {
 }
 
 impl Workspaces {
+    /// Makes a base's objects readable in the engine's repository; a base that was prepared before has them there.
+    ///
+    /// # Errors
+    /// `UnknownRef` when the commit is not in the user's repository.
+    pub(crate) async fn import(&self, commit: &Oid) -> Result<(), WorkspaceError> {
+        if self.root.join("bases").join(commit.as_str()).join("tree").is_file() {
+            return Ok(());
+        }
+        Ok(self.engine.import(&self.repo, commit).await?)
+    }
+
     /// Imports and prepares a base unless that was done before.
     pub(super) async fn ready_base(&self, commit: &Oid) -> Result<ReadyBase, WorkspaceError> {
         let dir = self.root.join("bases").join(commit.as_str());

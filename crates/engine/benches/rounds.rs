@@ -1,0 +1,222 @@
+//! The library's half of `cargo xtask bench`: a release-built process that does one measured thing for each line it is sent
+//! and answers with one line of JSON. It decides nothing about what is compared with what; that is xtask's.
+#![allow(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a measuring tool reads its arguments, measures time and prints"
+)]
+
+use loopwright::agents::Command;
+use loopwright::proc::{Cancel, Cookie, Proc, Spawn};
+use loopwright::round::{Bindings, Outlet, RunRequest};
+use loopwright::seam::{Moment, Seam, SeamFault, SeamHook};
+use loopwright::store::{Batch, Change, Mode, NewEvent, OwnerInfo, RoundRow, SqlStore, StatsChange, Store as _};
+use loopwright::{AlwaysEscalate, Engine, Settings};
+use loopwright_core::spec::{CheckedSpec, read_loop_file};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io::{BufRead as _, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+const USAGE: &str = "rounds serve STATE REPO LOOP-FILE | rounds fill STATE REPO-ID EVENTS (see cargo xtask bench)";
+
+/// How many events a made-up round stands for.
+const EVENTS_A_ROUND: usize = 12;
+
+/// Events of one batch; with the rows of their rounds it stays below the 10,000 that the store takes at once.
+const BATCH: usize = 8000;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let ended = match words.as_slice() {
+        ["serve", state, repo, file] => runtime.block_on(serve(Path::new(state), Path::new(repo), Path::new(file))),
+        ["fill", state, repo, events] => runtime.block_on(fill(Path::new(state), repo, events.parse().unwrap_or(0))),
+        _ => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("rounds: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Adds up the time between the two moments of each seam. Seams of one kind do not overlap: a round is one line of work.
+#[derive(Default)]
+struct Ledger(Mutex<BTreeMap<&'static str, Entry>>);
+
+#[derive(Default)]
+struct Entry {
+    since: Option<Instant>,
+    nanos: u64,
+    count: u64,
+}
+
+impl SeamHook for Ledger {
+    fn hit(&self, moment: Moment, site: &'static str) -> Result<(), SeamFault> {
+        let now = Instant::now();
+        let mut entries = self.0.lock().expect("nobody panics while holding it");
+        let entry = entries.entry(site).or_default();
+        match (moment, entry.since.take()) {
+            (Moment::Before, _) => entry.since = Some(now),
+            (Moment::After, Some(since)) => {
+                entry.nanos += u64::try_from((now - since).as_nanos()).unwrap_or(u64::MAX);
+                entry.count += 1;
+            }
+            (Moment::After, None) => {}
+        }
+        Ok(())
+    }
+}
+
+impl Ledger {
+    /// What was added up since the last time, by the first part of the seam's name.
+    fn take(&self) -> BTreeMap<String, (u64, u64)> {
+        let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+        for (site, entry) in std::mem::take(&mut *self.0.lock().expect("nobody panics while holding it")) {
+            let kind = site.split('.').next().unwrap_or(site).to_owned();
+            let sum = sums.entry(kind).or_default();
+            *sum = (sum.0 + entry.nanos, sum.1 + entry.count);
+        }
+        sums
+    }
+}
+
+/// One engine for the whole session, as a long-running process has it.
+async fn serve(state: &Path, repo: &Path, file: &Path) -> Result<(), Box<dyn Error>> {
+    let ledger = Arc::new(Ledger::default());
+    let seam = Seam::hooked(Arc::clone(&ledger) as Arc<dyn SeamHook>);
+    let engine = Engine::open(Settings { seam, ..Settings::new(state) }).await?;
+    let text = std::fs::read(file)?;
+    let spec = read_loop_file("bench.md", &text).map_err(|problems| problems.to_string())?;
+    let bind = bindings(&spec)?;
+    for line in std::io::stdin().lock().lines() {
+        let answer = match line?.as_str() {
+            "round" => round(&engine, &ledger, &spec, &bind, repo).await?,
+            "door" => door(repo).await?,
+            other => return Err(format!("unknown order `{other}`").into()),
+        };
+        println!("{answer}");
+        std::io::stdout().flush()?;
+    }
+    Ok(engine.close().await?)
+}
+
+fn bindings(spec: &CheckedSpec) -> Result<Bindings, Box<dyn Error>> {
+    let maker = spec.agents.values().next().ok_or("the loop names no agent")?;
+    Ok(Bindings {
+        maker: Arc::new(Command::new(&maker.run)?),
+        checker: None,
+        gate: Arc::new(AlwaysEscalate),
+        outlet: Outlet::LocalForge,
+    })
+}
+
+async fn round(
+    engine: &Engine,
+    ledger: &Ledger,
+    spec: &CheckedSpec,
+    bind: &Bindings,
+    repo: &Path,
+) -> Result<Value, Box<dyn Error>> {
+    ledger.take();
+    let begun = Instant::now();
+    let report = engine.run(RunRequest::manual(spec.clone(), repo, "bench"), bind, &(), &Cancel::new()).await?;
+    let nanos = begun.elapsed().as_nanos();
+    let parts: serde_json::Map<_, _> = ledger
+        .take()
+        .into_iter()
+        .map(|(kind, (nanos, count))| (kind, json!({ "nanos": nanos, "count": count })))
+        .collect();
+    let outcome = report.outcome.map(loopwright::RoundOutcome::word);
+    Ok(json!({ "nanos": u64::try_from(nanos)?, "outcome": outcome, "parts": parts }))
+}
+
+/// One start of a program that does nothing, through the same door as agents and git.
+async fn door(dir: &Path) -> Result<Value, Box<dyn Error>> {
+    let begun = Instant::now();
+    let spawn = Spawn::new("/bin/true", dir, Cookie::new("bench"));
+    Proc::new(Seam::none()).run(spawn, &mut (), &Cancel::new(), |_| ()).await?;
+    Ok(json!({ "nanos": u64::try_from(begun.elapsed().as_nanos())? }))
+}
+
+/// Fills a store with a past through the store's own door, so that its chain is whole. Big batches, because each is
+/// flushed to the disk: the events of a batch share a round, the rows of the rounds are one for every dozen events.
+async fn fill(state: &Path, repo: &str, events: u64) -> Result<(), Box<dyn Error>> {
+    std::fs::create_dir_all(state)?;
+    let store = SqlStore::open_sqlite(&state.join("store.db"), Mode::Own(OwnerInfo::current(0))).await?;
+    for first in (0..events).step_by(BATCH) {
+        store.append(past(repo, first, events.min(first + BATCH as u64))).await?;
+    }
+    Ok(store.close().await?)
+}
+
+fn past(repo: &str, first: u64, end: u64) -> Batch {
+    let at_ms = 1_700_000_000_000 + i64::try_from(first).unwrap_or(0);
+    let id = |number: u64| format!("r{number:012}");
+    let event = |number: u64| NewEvent {
+        kind: "made".to_owned(),
+        body: format!("{{\"kind\":\"made\",\"text\":\"event {number}, {}\"}}", "x".repeat(80)),
+    };
+    let numbers = (first..end).step_by(EVENTS_A_ROUND);
+    let rows = numbers.clone().map(|number| Change::Round(past_row(repo, &id(number), &loop_name(number), at_ms)));
+    let counters = numbers.map(|number| {
+        Change::Stats(StatsChange {
+            repo: repo.to_owned(),
+            loop_name: loop_name(number),
+            runs: 1,
+            successes: 1,
+            failures: 0,
+            items: 0,
+            duration_ms: 1000,
+            last_run_ms: Some(at_ms),
+            last_outcome: Some("shipped".to_owned()),
+            last_round: Some(id(number)),
+        })
+    });
+    let events = (first..end).map(event).collect();
+    Batch { round: id(first), expect_index: 0, at_ms, events, changes: rows.chain(counters).collect() }
+}
+
+fn loop_name(number: u64) -> String {
+    format!("loop-{:05}", number / EVENTS_A_ROUND as u64 % 10)
+}
+
+fn past_row(repo: &str, id: &str, loop_name: &str, at_ms: i64) -> RoundRow {
+    RoundRow {
+        id: id.to_owned(),
+        loop_name: loop_name.to_owned(),
+        repo: repo.to_owned(),
+        repo_path: "/bench".to_owned(),
+        occurrence: format!("manual:{id}"),
+        trigger: "manual".to_owned(),
+        item: None,
+        level: "L2".to_owned(),
+        phase: "ended".to_owned(),
+        outcome: Some("shipped".to_owned()),
+        started_ms: at_ms,
+        ended_ms: Some(at_ms + 1000),
+        attempts: 1,
+        base: None,
+        tree: None,
+        candidate: None,
+        spec_hash: "0".repeat(64),
+        summary: "a round of the past".to_owned(),
+        report: None,
+        spend_tokens: 0,
+        spend_micros: 0,
+        cookie: None,
+    }
+}

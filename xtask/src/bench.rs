@@ -1,0 +1,115 @@
+//! `cargo xtask bench [NAME…] [--json FILE]`: measures the release-built program against what the machine itself can do and
+//! against bare git, everything interleaved in one run. It prints what it measured and judges nothing.
+
+mod facts;
+mod growth;
+mod rounds;
+mod sample;
+mod start;
+mod table;
+mod worker;
+
+use crate::command::{self, cargo};
+use serde_json::json;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+use table::{Section, show};
+
+/// Rounds of every comparison; a median of fewer says little on a busy machine.
+const ROUNDS: usize = 7;
+
+/// The names that can be asked for, in the order in which they run.
+const NAMES: [&str; 4] = ["start", "overhead", "round", "status"];
+
+/// What the command line asks for.
+pub(crate) struct Bench {
+    names: Vec<String>,
+    json: Option<PathBuf>,
+}
+
+/// Where the programs under measurement are, and a folder for their worlds.
+struct Bed {
+    program: PathBuf,
+    worker: PathBuf,
+    dir: tempfile::TempDir,
+}
+
+impl Bench {
+    /// Reads names and `--json FILE`.
+    pub(crate) fn of(words: &[&str]) -> Result<Self, String> {
+        let mut bench = Self { names: Vec::new(), json: None };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match *word {
+                "--json" => bench.json = Some(words.next().ok_or("--json needs a file")?.into()),
+                name if NAMES.contains(&name) => bench.names.push(name.to_owned()),
+                other => return Err(format!("no benchmark is called `{other}`; there are {}", NAMES.join(", "))),
+            }
+        }
+        Ok(bench)
+    }
+
+    pub(crate) fn run(&self) -> Result<(), String> {
+        let bed = Bed::make()?;
+        let begun = Instant::now();
+        let facts = facts::gather(bed.dir.path())?;
+        print!("{}", facts.render());
+        let mut sections = Vec::new();
+        for name in NAMES.iter().filter(|name| self.wants(name)) {
+            for section in bed.measure(name)? {
+                print!("\n{}", show(&section));
+                sections.push(section);
+            }
+        }
+        println!("\nload at the end {}; {:.0} s", facts::load(), begun.elapsed().as_secs_f64());
+        match &self.json {
+            Some(file) => write_json(file, &facts, &sections),
+            None => Ok(()),
+        }
+    }
+
+    fn wants(&self, name: &str) -> bool {
+        self.names.is_empty() || self.names.iter().any(|wanted| wanted == name)
+    }
+}
+
+impl Bed {
+    fn make() -> Result<Self, String> {
+        let mut build = cargo();
+        build.args(["build", "--quiet", "--release", "-p", "loopwright-cli"]);
+        command::run(build)?;
+        let worker = worker::build()?;
+        let program = command::root().join("target/release/loopwright");
+        let program = target_folder().map_or(program, |target| target.join("release/loopwright"));
+        let dir = tempfile::tempdir().map_err(|error| format!("make a folder: {error}"))?;
+        Ok(Self { program, worker, dir })
+    }
+
+    fn measure(&self, name: &str) -> Result<Vec<Section>, String> {
+        match name {
+            "start" => start::measure(self).map(|section| vec![section]),
+            "overhead" => rounds::overhead(self).map(|section| vec![section]),
+            "round" => [1_000, 10_000].into_iter().map(|files| rounds::whole(self, files)).collect(),
+            _ => growth::measure(self),
+        }
+    }
+
+    /// A new folder for one benchmark's world.
+    fn folder(&self, name: &str) -> Result<PathBuf, String> {
+        let path = self.dir.path().join(name);
+        std::fs::create_dir_all(&path).map_err(|error| format!("make `{}`: {error}", path.display()))?;
+        Ok(path)
+    }
+}
+
+fn target_folder() -> Option<PathBuf> {
+    std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from)
+}
+
+fn write_json(file: &Path, facts: &facts::Facts, sections: &[Section]) -> Result<(), String> {
+    let document = json!({
+        "schema": 1, "machine": facts.to_json(), "sections": sections.iter().map(Section::to_json).collect::<Vec<_>>(),
+    });
+    let text = serde_json::to_string_pretty(&document).expect("a document of strings and numbers");
+    std::fs::write(file, text + "\n").map_err(|error| format!("write `{}`: {error}", file.display()))
+}

@@ -1,0 +1,46 @@
+//! How long commands take from start to end: the program's own against the smallest programs there are.
+
+use super::rounds::{self, World};
+use super::sample::Samples;
+use super::table::Section;
+use super::{Bed, ROUNDS};
+use std::process::{Command, Stdio};
+
+/// Starts are short, so each round takes several.
+const EACH: usize = 5;
+
+pub(super) fn measure(bed: &Bed) -> Result<Section, String> {
+    let empty = World::new(bed, "start-empty", 1)?;
+    let small = World::new(bed, "start-small", 1)?;
+    small.round("light")?;
+    let outside = bed.folder("start-outside")?;
+    let mut away = small.command(&["status"]);
+    away.current_dir(&outside);
+    let mut commands = vec![
+        ("/bin/true", bare("/bin/true", &[])),
+        ("git --version", bare("git", &["--version"])),
+        ("loopwright --version", empty.command(&["--version"])),
+        ("loopwright status, no store yet", empty.command(&["status"])),
+        ("loopwright status, one loop with history", small.command(&["status"])),
+        ("loopwright status, outside a repository", away),
+    ];
+    let mut times = vec![Samples::new(); commands.len()];
+    for _ in 0..ROUNDS * EACH {
+        for ((name, command), times) in commands.iter_mut().zip(&mut times) {
+            times.time(|| rounds::quiet(command).map_err(|error| format!("{name}: {error}")))?;
+        }
+    }
+    let about = "wall time of the whole command, output thrown away; `status` inside a repository also asks git for it";
+    let section = Section::new("start-up", about);
+    let lines = commands.into_iter().zip(times);
+    Ok(lines.fold(section, |section, ((name, _), times)| {
+        let against = (name != "/bin/true").then_some("/bin/true");
+        section.line(name, times, against)
+    }))
+}
+
+fn bare(program: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(program);
+    command.args(args).stdin(Stdio::null());
+    command
+}

@@ -1,0 +1,67 @@
+//! The library's half of the benchmarks, as a child that is given orders line by line.
+
+use crate::command::cargo;
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+/// Builds it in the release profile and answers with its path, which only cargo knows.
+pub(super) fn build() -> Result<PathBuf, String> {
+    let mut build = cargo();
+    build.args(["build", "--quiet", "--release", "-p", "loopwright", "--bench", "rounds", "--message-format=json"]);
+    let output = build.stderr(Stdio::inherit()).output().map_err(|error| format!("start cargo: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let mut messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let is_ours = |message: &Value| message["target"]["name"] == "rounds" && message["executable"].is_string();
+    let found = messages.rfind(is_ours).and_then(|message| message["executable"].as_str().map(PathBuf::from));
+    found.ok_or_else(|| "the library's half of the benchmarks could not be built".to_owned())
+}
+
+/// A worker that is waiting for orders.
+pub(super) struct Worker {
+    child: Child,
+    orders: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Worker {
+    /// Starts it on a world.
+    pub(super) fn serve(program: &Path, state: &Path, repo: &Path, file: &Path) -> Result<Self, String> {
+        let mut command = Command::new(program);
+        command.arg("serve").args([state, repo, file]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| format!("start the worker: {error}"))?;
+        let orders = child.stdin.take();
+        let answers = BufReader::new(child.stdout.take().expect("stdout was asked to be a pipe"));
+        Ok(Self { child, orders, answers })
+    }
+
+    /// Sends one order and reads its answer.
+    pub(super) fn ask(&mut self, order: &str) -> Result<Value, String> {
+        let orders = self.orders.as_mut().expect("orders are open until it is dropped");
+        writeln!(orders, "{order}").map_err(|error| format!("order the worker: {error}"))?;
+        let mut line = String::new();
+        self.answers.read_line(&mut line).map_err(|error| format!("hear the worker: {error}"))?;
+        serde_json::from_str(&line).map_err(|_| format!("the worker ended at `{order}`"))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // Its input closed, it gives the store back and ends.
+        drop(self.orders.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// Fills a new store with this many events of the past, of a repository that is not there.
+pub(super) fn fill(program: &Path, state: &Path, events: usize) -> Result<(), String> {
+    let mut command = Command::new(program);
+    command.arg("fill").arg(state).args(["bench-0123456789ab", &events.to_string()]);
+    crate::command::run(command)
+}
+
+/// Seconds of an answer.
+pub(super) fn seconds(value: &Value) -> f64 {
+    value["nanos"].as_u64().unwrap_or(0) as f64 / 1e9
+}
