@@ -139,7 +139,7 @@ fn two_loops_of_one_name_are_both_unusable() {
         2,
         &expect![[r#"
             $ loopwright check
-            0 loops checked
+            no loop file can be used as it is
             [stderr]
             error: the name `good` is already taken by .loopwright/loops/good.md
               --> .loopwright/loops/twin.md
