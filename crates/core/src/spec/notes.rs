@@ -1,7 +1,7 @@
 //! What a loop declares that this build does not do. Said aloud by `check`, and where silence would weaken verification,
 //! a reason not to run.
 
-use super::{AgentUse, LoopSpec, Mode, ProbeSpec, Role, Triggers};
+use super::{AgentUse, Ceilings, LoopSpec, Mode, ProbeSpec, Role, Switch, Triggers};
 
 /// Sentences for `check` to print.
 pub(super) fn notes(spec: &LoopSpec) -> Vec<String> {
@@ -24,7 +24,31 @@ pub(super) fn notes(spec: &LoopSpec) -> Vec<String> {
     if spec.forge != "local" {
         notes.push(format!("forge `{}` is declared, but this build delivers to `local` only", spec.forge));
     }
+    if !spec.network.is_empty() {
+        notes.push("`network` is declared, but this build does not hold agents back from the network".to_owned());
+    }
+    let idle: Vec<_> = without_effect(spec).into_iter().filter(|(declared, _)| *declared).map(|(_, key)| key).collect();
+    if !idle.is_empty() {
+        notes.push(format!("read and kept, but without effect in this build: {}", idle.join(", ")));
+    }
     notes
+}
+
+/// Keys that are part of the format and that this build does not act on.
+fn without_effect(spec: &LoopSpec) -> [(bool, &'static str); 10] {
+    let fallback = spec.agents.values().any(|agent| !agent.fallback.is_empty());
+    [
+        (!spec.paths.is_empty(), "`paths`"),
+        (spec.submodules != Switch::Off, "`submodules`"),
+        (spec.lfs != Switch::Off, "`lfs`"),
+        (!spec.caches.is_empty(), "`caches`"),
+        (!spec.toolchains.is_empty(), "`toolchains`"),
+        (!spec.secrets.is_empty(), "`secrets`"),
+        (!spec.locks.is_empty(), "`locks`"),
+        (spec.priority != 0, "`priority`"),
+        (spec.budget.item != Ceilings::default(), "`budget.item`"),
+        (fallback, "`fallback`"),
+    ]
 }
 
 /// Declared parts of verification that this build cannot perform.
@@ -44,6 +68,7 @@ pub(super) fn not_runnable(spec: &LoopSpec) -> Vec<String> {
         "`attack`",
     );
     missing(!spec.heldout.is_empty(), "`heldout`");
+    missing(!spec.setup.is_empty(), "`setup`");
     reasons
 }
 

@@ -1,0 +1,103 @@
+//! Probes and items through the real program: the engine, not the model, decides what is processed.
+#![allow(clippy::disallowed_methods, reason = "tests start the program")]
+
+use loopwright_testkit::{TestEnv, TestRepo};
+
+const LOOP: &str = "---
+name: greeter
+intent: Greet every guest once.
+level: L1
+on:
+  probe: { run: [sh, guests.sh], items: lines }
+check: none
+agents:
+  maker: { use: scripted, script: greet.script }
+---
+# Maker
+Greet the guest.
+";
+
+fn world(env: &TestEnv, guests: &str, script: &str) -> TestRepo {
+    let repo = env.repo("house");
+    repo.write("guests.sh", guests);
+    repo.write(".loopwright/loops/greeter.md", LOOP);
+    repo.write(".loopwright/greet.script", script);
+    repo.commit("a house");
+    repo
+}
+
+fn run(env: &TestEnv, repo: &TestRepo, words: &[&str]) -> serde_json::Value {
+    let all: Vec<&str> = ["run", "greeter", "--json"].into_iter().chain(words.iter().copied()).collect();
+    let ran = env.loopwright_in(repo.path(), all);
+    ran.json()
+}
+
+const GREET: &str = "@ maker\nstage report.md \"Hello.\"\n";
+
+#[test]
+fn every_item_is_worked_on_once_and_then_there_is_nothing_to_do() {
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
+    let repo = world(&env, "echo ada@1\necho bob@1\n", GREET);
+    let told: Vec<_> = (0..3).map(|_| run(&env, &repo, &[])).collect();
+    let items: Vec<_> = told.iter().map(|round| round["item"].as_str().unwrap_or("none").to_owned()).collect();
+    let outcomes: Vec<_> = told.iter().map(|round| round["outcome"].as_str().unwrap_or("none").to_owned()).collect();
+    assert_eq!(items, ["ada@1", "bob@1", "none"]);
+    assert_eq!(outcomes, ["reported", "reported", "nothing-to-do"]);
+    assert_eq!(told[2]["attempts"], 0, "no work costs no agent");
+}
+
+#[test]
+fn an_item_named_by_a_person_is_worked_on_without_asking_the_probe() {
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
+    let repo = world(&env, "exit 1\n", GREET);
+    assert_eq!(run(&env, &repo, &[])["outcome"], "nothing-to-do");
+    let round = run(&env, &repo, &["--item", "eve@2"]);
+    assert_eq!((round["outcome"].as_str(), round["item"].as_str()), (Some("reported"), Some("eve@2")));
+}
+
+#[test]
+fn a_probe_that_breaks_fails_the_round_and_starts_no_agent() {
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
+    let repo = world(&env, "echo broken >&2; exit 7\n", GREET);
+    let round = run(&env, &repo, &[]);
+    assert_eq!((round["outcome"].as_str(), round["exit"].as_u64()), (Some("failed"), Some(1)));
+    assert_eq!(round["attempts"], 0);
+}
+
+#[test]
+fn an_item_that_fails_three_times_goes_to_the_inbox_and_is_left_alone() {
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
+    let repo = world(&env, "echo ada@1\n", "@ maker\nexit 3\n");
+    for _ in 0..3 {
+        assert_eq!(run(&env, &repo, &[])["outcome"], "failed");
+    }
+    assert_eq!(run(&env, &repo, &[])["outcome"], "nothing-to-do");
+    let inbox = env.loopwright_in(repo.path(), ["inbox", "--json"]).success().json();
+    let kinds: Vec<_> = inbox["items"].as_array().expect("items").iter().map(|item| item["kind"].clone()).collect();
+    assert_eq!(kinds, ["item-failed"]);
+}
+
+#[test]
+fn silence_is_a_no() {
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
+    let repo = env.repo("house");
+    repo.write(".loopwright/config.yaml", "approvals: { expire: 1ms }\n");
+    repo.write(
+        ".loopwright/loops/paint.md",
+        "---\nname: paint\nintent: Paint the door.\nlevel: L2\noutput:\n  - pull-request: {}\nagents:\n  maker: { use: scripted, \
+         script: paint.script }\n---\n# Maker\nPaint.\n",
+    );
+    repo.write(
+        ".loopwright/paint.script",
+        "@ maker\nwrite door.txt \"green\\n\"\n@ checker\nverdict pass correctness=5@door.txt:1 scope=5@door.txt:1 tests=4@door.txt:1\n",
+    );
+    repo.commit("a house");
+    let waiting = env.loopwright_in(repo.path(), ["run", "paint", "--json"]).code(10).json();
+    let round = waiting["round"].as_str().expect("a round").to_owned();
+    let _ = env.loopwright_in(repo.path(), ["approve", &round]).code(15);
+    let after = env.loopwright_in(repo.path(), ["show", &round, "--json"]).success().json();
+    assert_eq!((after["outcome"].as_str(), after["exit"].as_u64()), (Some("rejected"), Some(11)));
+    let codes: Vec<_> =
+        after["reasons"].as_array().expect("reasons").iter().map(|reason| reason["code"].clone()).collect();
+    assert!(codes.contains(&"expired".into()), "{codes:?}");
+}
