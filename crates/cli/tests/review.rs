@@ -244,3 +244,36 @@ fn probe_that_says_more_than_is_kept_fails_instead_of_inventing_an_item() {
         .commit("a probe");
     stand.round("failed", 1);
 }
+
+#[test]
+fn request_text_that_base_has_already_is_nothing_staged() {
+    let stand = stand("check: none", "echo nothing to say >&2\n");
+    stand.repo.write("PR_BODY.md", "An old title\n\nOld words.\n").commit("left over");
+    stand.round("empty", 11);
+}
+
+#[test]
+fn money_ceiling_ends_the_maker_while_it_runs() {
+    let front = "check: none\nattempts: 1\nbudget: { round: { usd: 0.01, tokens: 400k } }";
+    let stand = scripted(front, "@ maker\nusage input=1000 output=0\nusage input=1000 output=1000\nhang\n");
+    let report = stand.round("over-budget", 12);
+    assert!(text(&report).contains("money"), "{report:#}");
+}
+
+#[test]
+fn budget_beyond_belief_runs_and_leaves_no_round_that_cannot_end() {
+    let front = "check: none\nbudget: { round: { tokens: 99999999999m } }";
+    stand(front, "echo fine > \"$LOOPWRIGHT_OUTBOX/report.md\"\n").round("reported", 0);
+}
+
+#[test]
+fn link_in_the_place_of_agent_settings_waits_for_a_person() {
+    let front =
+        "level: L3\nallow: [pull-request]\noutput: [pull-request]\ngates: [{ name: grown, run: [sh, grown.sh] }]";
+    let script = "@ maker\nwrite cfg/settings.json \"{}\"\nappend a.txt two\nsymlink .claude cfg\n\n@ checker\n\
+        verdict pass correctness=5@a.txt:1 scope=5@gate:grown tests=4@gate:grown\n";
+    let stand = scripted(front, script);
+    stand.repo.write("grown.sh", "grep -q two a.txt\n").commit("a gate");
+    let report = stand.round("escalated", 10);
+    assert!(text(&report).contains("sensitive"), "{report:#}");
+}

@@ -87,7 +87,8 @@ pub struct Reservation {
 #[must_use]
 pub fn reservation(round: &Ceilings, attempts: u32, roles: u32) -> Reservation {
     let shares = u64::from(attempts.max(1)).saturating_mul(u64::from(roles.max(1)));
-    Reservation { tokens: round.tokens.unwrap_or(0) / shares, usd: Usd(round.usd.map_or(0, |usd| usd.0) / shares) }
+    let (tokens, usd) = (round.tokens.unwrap_or(0) / shares, round.usd.map_or(0, |usd| usd.0) / shares);
+    Reservation { tokens: tokens.min(TOKENS_BELIEVED), usd: Usd(usd.min(USD_BELIEVED.0)) }
 }
 
 /// What an agent said about its usage.
@@ -102,6 +103,9 @@ pub enum Usage {
 
 /// More tokens than this are no usage but a mistake or a lie; sums of believed ones stay far below 64 bits.
 const TOKENS_BELIEVED: u64 = 1_000_000_000_000;
+
+/// More money than this for one start is no budget but a slip: a hundred million dollars.
+const USD_BELIEVED: Usd = Usd(100_000_000_000_000);
 
 /// Turns a start's usage into spend: unknown usage costs the whole reservation, and so does usage beyond belief.
 #[must_use]
@@ -281,6 +285,17 @@ mod tests {
         assert_eq!(reserved, Reservation { tokens: 100, usd: Usd(1_000_000) });
         let spend = settle(Usage::Unknown, reserved, |_| Usd(0), 5);
         assert_eq!((spend.tokens.total(), spend.usd, spend.known), (100, Usd(1_000_000), Known::No));
+    }
+
+    #[test]
+    fn what_is_beyond_belief_is_neither_reserved_nor_settled() {
+        let round = Ceilings { tokens: Some(u64::MAX), usd: Some(Usd(u64::MAX)), ..Ceilings::default() };
+        let reserved = reservation(&round, 1, 1);
+        assert_eq!(reserved, Reservation { tokens: TOKENS_BELIEVED, usd: USD_BELIEVED });
+        let told = Usage::Reported(Tokens { output: TOKENS_BELIEVED + 1, ..Tokens::default() });
+        let reserved = Reservation { tokens: 100, usd: Usd(7) };
+        let spend = settle(told, reserved, |_| Usd(u64::MAX), 5);
+        assert_eq!((spend.tokens.total(), spend.usd, spend.known), (100, Usd(7), Known::No));
     }
 
     #[test]

@@ -370,7 +370,10 @@ pub fn sensitive<'a, S: AsRef<str>>(
     let mut found: Vec<SensitivePath> = Vec::new();
     for file in files {
         for path in file.change.paths() {
-            let listed = BUILT_IN.iter().chain([&more]).find(|(_, globs)| globs.matches(path)).map(|(why, _)| *why);
+            // A link in the place of a sensitive folder brings its files there under other names.
+            let below = format!("{path}/x");
+            let is_listed = |globs: &Globs| globs.matches(path) || globs.matches(&below);
+            let listed = BUILT_IN.iter().chain([&more]).find(|(_, globs)| is_listed(globs)).map(|(why, _)| *why);
             let why = listed.or_else(|| manifest::changed_scripts(path, file.before, file.after));
             found.extend(why.map(|why| SensitivePath { path: path.to_owned(), why: why.to_owned() }));
         }
@@ -420,6 +423,10 @@ mod tests {
             "pytest.ini",
             "deploy/run.sh",
             ".aider.conf.yml",
+            ".claude",
+            "sub/.vscode",
+            ".loopwright",
+            "deploy",
         ] {
             assert!(why(path).is_some(), "{path}");
         }

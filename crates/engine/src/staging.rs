@@ -22,15 +22,15 @@ pub struct StagingError {
     source: std::io::Error,
 }
 
-/// Everything in the outbox folder, and the workspace's `PR_BODY.md` under its outbox name.
+/// Everything in the outbox folder, and the workspace's `PR_BODY.md` under its outbox name, unless it is as base has it.
 ///
 /// # Errors
 /// When the folder itself cannot be read.
-pub fn read(outbox: &Path, workspace: &Path) -> Result<Vec<StagedFile>, StagingError> {
+pub fn read(outbox: &Path, workspace: &Path, base_body: Option<&[u8]>) -> Result<Vec<StagedFile>, StagingError> {
     let failed = |source: std::io::Error| StagingError { folder: outbox.display().to_string(), source };
     let mut files = read_folder(outbox).map_err(failed)?;
     let staged_request = files.iter().any(|file| file.name.ends_with("pull-request.md"));
-    if let Some(body) = pr_body(workspace).filter(|_| !staged_request) {
+    if let Some(body) = pr_body(workspace).filter(|body| !staged_request && base_body != Some(&body.bytes)) {
         files.push(body);
     }
     Ok(files)

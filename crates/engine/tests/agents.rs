@@ -40,6 +40,7 @@ fn invocation(root: &Path, role: Role) -> Invocation {
             wall: Some(Duration::from_secs(20)),
             idle: None,
             turns: None,
+            usd: None,
             tokens: None,
             output_max: 1 << 20,
         },

@@ -118,6 +118,7 @@ impl Stage {
             wall: Some(Duration::from_secs(30)),
             idle: None,
             turns: None,
+            usd: None,
             tokens: None,
             output_max: 64 << 20,
         };

@@ -60,12 +60,14 @@ pub(super) fn checked(mut round: Round, checked: Checked) -> Result<Step, Misfit
     round.facts.reserved = None;
     round.facts.nonce = None;
     round.facts.spend = round.facts.spend.plus(checked.spend);
-    round.facts.attempt_mut().judgement = Some(checked.judgement.clone());
+    let unusable = unusable(&checked.end);
+    // What a checker left that did not end well is no verdict, in reports neither.
+    round.facts.attempt_mut().judgement = unusable.is_none().then(|| checked.judgement.clone());
     if let Some(limit) = budget::met(&round.facts.spend, &round.facts.started.spec.budget.round) {
         let text = format!("the round's ceiling of {} was met", limit.label());
         return Ok(round.end(RoundOutcome::OverBudget, Stage::Check, "ceiling", text));
     }
-    match unusable(&checked.end) {
+    match unusable {
         Some(text) => Ok(try_again(round, passed, "checker-failed", text)),
         None => Ok(judged(round, passed, checked.judgement)),
     }

@@ -4,6 +4,7 @@
 //! agent prints can know. Memory is bounded whatever is printed.
 
 use super::{AgentEvent, AgentLimits, AgentLog, AgentOutcome};
+use crate::prices;
 use crate::proc::{Ended, Flow, How, Stream, Watch};
 use loopwright_core::budget::{BudgetLimit, Tokens, Usage};
 use std::collections::VecDeque;
@@ -131,6 +132,9 @@ impl<'a> Listener<'a> {
         self.log.line(AgentEvent::Usage(tokens));
         if self.limits.tokens.is_some_and(|most| tokens.total() > most) {
             self.meet(BudgetLimit::Total);
+        }
+        if self.limits.usd.is_some_and(|most| prices::dearest(tokens) > most) {
+            self.meet(BudgetLimit::Usd);
         }
     }
 

@@ -17,6 +17,7 @@ use crate::proc::{Cancel, Captured, Cookie, How, Proc, Started, Stream};
 use loopwright_core::BoxFuture;
 use loopwright_core::budget::{BudgetLimit, Tokens, Usage};
 use loopwright_core::spec::Role;
+use loopwright_core::units::Usd;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -83,6 +84,8 @@ pub struct AgentLimits {
     pub turns: Option<u32>,
     /// Tokens: the tree is ended when a usage report passes this.
     pub tokens: Option<u64>,
+    /// Money at the dearest price: the tree is ended when a usage report passes this.
+    pub usd: Option<Usd>,
     /// Bytes of output after which the tree is ended.
     pub output_max: u64,
 }

@@ -9,9 +9,10 @@ use crate::store::{Ceiling, Change, Reserve, SpendScope};
 use crate::{clock, prices};
 use loopwright_core::BoxFuture;
 use loopwright_core::budget::{self, BudgetLimit, Reservation, Spend, Usage};
-use loopwright_core::outbox;
+use loopwright_core::outbox::{self, StagedFile};
 use loopwright_core::round::{AgentEnd, AgentStarted, Event, Feedback, Made, Stage, Staged};
 use loopwright_core::spec::{CheckMode, Role};
+use loopwright_core::units::Usd;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
@@ -22,6 +23,10 @@ const OUTPUT_MAX: u64 = 512 << 20;
 const OVERDUE: Duration = Duration::from_secs(10);
 /// Characters of the maker's last words that are recorded.
 const TEXT_MAX: usize = 64 << 10;
+
+/// The request's text in the workspace, and how much of base's own file of that name is looked at.
+const PR_BODY: &str = "PR_BODY.md";
+const PR_BODY_MAX: usize = 1 << 20;
 
 impl Run<'_> {
     pub(super) async fn make(&mut self, feedback: Option<&Feedback>) -> Result<Event, Trouble> {
@@ -41,7 +46,11 @@ impl Run<'_> {
         };
         self.apply(Event::MakerStarted(started), vec![self.reserve(reserved)]).await?;
         let (outcome, transcript, wall_ms) = self.invoke(Role::Maker, &invocation, &format!("maker-{attempt}")).await;
-        let left = self.left_by(outcome, transcript, wall_ms, reserved, attempt)?;
+        let body = self.spaces.engine().read_blob(&workspace.base, PR_BODY, PR_BODY_MAX).await;
+        let body = body.map_err(|error| Trouble::broke(Stage::Make, "outbox", &error))?;
+        let files = staging::read(&workspace.outbox, &workspace.dir, body.as_deref());
+        let files = files.map_err(|error| Trouble::broke(Stage::Make, "outbox", &error))?;
+        let left = self.left_by(outcome, &files, transcript, wall_ms, reserved, attempt)?;
         Ok(Event::Made(Box::new(left)))
     }
 
@@ -120,6 +129,7 @@ impl Run<'_> {
             idle: round.idle.map(loopwright_core::units::Span::duration),
             turns: round.turns,
             tokens: round.tokens.map(|most| most.saturating_sub(used)),
+            usd: round.usd.map(|most| Usd(most.0.saturating_sub(self.round.facts().spend.usd.0))),
             output_max: OUTPUT_MAX,
         }
     }
@@ -147,20 +157,18 @@ impl Run<'_> {
     fn left_by(
         &self,
         outcome: Result<AgentOutcome, AgentError>,
+        files: &[StagedFile],
         transcript: Option<String>,
         wall_ms: u64,
         reserved: Reservation,
         attempt: u32,
     ) -> Result<Made, Trouble> {
-        let workspace = self.workspace(Stage::Make)?;
-        let files = staging::read(&workspace.outbox, &workspace.dir);
-        let files = files.map_err(|error| Trouble::broke(Stage::Make, "outbox", &error))?;
         let end = end_of(&outcome)?;
         let (text, survivors) = match &outcome {
             Ok(outcome) => (outcome.text.chars().take(TEXT_MAX).collect(), u32::from(outcome.leaky)),
             Err(_) => (String::new(), 0),
         };
-        let staged = outbox::parse_batch(&files);
+        let staged = outbox::parse_batch(files);
         let staged = staged.and_then(|items| outbox::permit(items, self.spec(), self.spec().level));
         let staged = staged.map_err(|refused| refused.problems).and_then(bounds::recordable);
         Ok(Made {
@@ -168,7 +176,7 @@ impl Run<'_> {
             end,
             spend: spend_of(&outcome, reserved, wall_ms),
             text,
-            cannot: outbox::cannot(&files),
+            cannot: outbox::cannot(files),
             staged: match staged {
                 Ok(items) => Staged::Items { items },
                 Err(problems) => Staged::Refused {
