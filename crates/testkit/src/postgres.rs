@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A running server. Its guard is a shell that waits for the end of our pipe, which the kernel closes
 /// also after `kill -9`; then it stops the server and removes the folder.
@@ -154,16 +154,12 @@ fn serve(bin: &Path, folder: &Path, data: &Path) -> Result<(u16, Child), String>
 }
 
 fn ready(bin: &Path, port: u16) -> bool {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while Instant::now() < deadline {
+    let answers = || {
         let mut ask = Command::new(bin.join("pg_isready"));
         ask.args(["-q", "-h", "127.0.0.1", "-U", USER, "-p", &port.to_string()]);
-        if ask.status().is_ok_and(|status| status.success()) {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    false
+        ask.status().is_ok_and(|status| status.success()).then_some(())
+    };
+    crate::wait::within(Duration::from_secs(20), answers).is_some()
 }
 
 fn run(command: &mut Command) {

@@ -13,13 +13,20 @@ pub fn until(what: &str, timeout: Duration, mut condition: impl FnMut() -> bool)
 
 /// Waits until `look` finds something and returns it; panics with `what` when it does not in time.
 #[track_caller]
-pub fn value<T>(what: &str, timeout: Duration, mut look: impl FnMut() -> Option<T>) -> T {
+pub fn value<T>(what: &str, timeout: Duration, look: impl FnMut() -> Option<T>) -> T {
+    within(timeout, look).unwrap_or_else(|| panic!("waited {timeout:?} for {what}"))
+}
+
+/// Waits until `look` finds something; nothing when it does not in time.
+pub fn within<T>(timeout: Duration, mut look: impl FnMut() -> Option<T>) -> Option<T> {
     let started = Instant::now();
     loop {
         if let Some(found) = look() {
-            return found;
+            return Some(found);
         }
-        assert!(started.elapsed() < timeout, "waited {timeout:?} for {what}");
+        if started.elapsed() >= timeout {
+            return None;
+        }
         // A spurious wake-up only means one more look.
         std::thread::park_timeout(PAUSE);
     }
