@@ -277,3 +277,18 @@ fn link_in_the_place_of_agent_settings_waits_for_a_person() {
     let report = stand.round("escalated", 10);
     assert!(text(&report).contains("sensitive"), "{report:#}");
 }
+
+#[test]
+fn item_that_failed_three_times_asks_once_and_its_later_success_answers() {
+    let front = "check: none\non: { probe: { run: [sh, -c, \"echo k1\"], items: lines } }";
+    let stand = stand(front, "exit 3\n");
+    let open = |stand: &Stand| stand.run(&["inbox", "--json"], 0).json()["items"].as_array().map_or(0, Vec::len);
+    (0..3).for_each(|_| drop(stand.round("failed", 1)));
+    assert_eq!(open(&stand), 1);
+    stand.round("nothing-to-do", 0);
+    drop(stand.run(&["run", "one", "--item", "k1"], 1));
+    assert_eq!(open(&stand), 1);
+    stand.repo.write("agent.sh", "echo fine > \"$LOOPWRIGHT_OUTBOX/report.md\"\n").commit("mended");
+    drop(stand.run(&["run", "one", "--item", "k1"], 0));
+    assert_eq!(open(&stand), 0);
+}

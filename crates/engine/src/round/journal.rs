@@ -260,14 +260,25 @@ fn item_row(round: &Round, outcome: RoundOutcome, when: &When, changes: &mut Vec
         round: facts.started.round.clone(),
         updated_ms: when.now_ms,
     }));
-    if given_up {
+    // A later round that a person started for the item answers the question that its failures asked.
+    let answered = good && when.item_failures >= ITEM_FAILURES_MAX;
+    if given_up || answered {
+        let failures = failures.max(when.item_failures);
         changes.push(Change::Inbox(InboxRow {
-            id: format!("i-{}", facts.started.round),
+            id: item_question_id(round, &item.key),
             kind: "item-failed".to_owned(),
             risk: "medium".to_owned(),
             summary: format!("item `{}` failed {failures} times", item.key),
             expires_ms: None,
+            closed_ms: answered.then_some(when.now_ms),
             ..question(round, when)
         }));
     }
+}
+
+/// One question for each item, however often it fails.
+fn item_question_id(round: &Round, key: &str) -> String {
+    let started = &round.facts().started;
+    let fields = [b"loopwright item question 1", started.repo.as_bytes(), started.spec.name.as_bytes(), key.as_bytes()];
+    format!("i-{}", loopwright_core::hash::of_fields(&fields).chars().take(20).collect::<String>())
 }
