@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// Runs AI coding agents in loops that people can trust.
 #[derive(Debug, Parser)]
-#[command(name = "loopwright", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "loopwright", version, max_term_width = 100)]
 #[command(after_help = AFTER)]
 pub(crate) struct Cli {
     #[command(flatten)]
@@ -55,7 +55,7 @@ pub(crate) enum Verb {
     Schema,
     /// Show all loops and how they stand
     Status(verbs::status::Args),
-    /// List rounds, newest first
+    /// List rounds, newest first: of this repository's loops, elsewhere of all
     Rounds(verbs::rounds::Args),
     /// Show one round, or the latest of a loop
     Show(verbs::show::Args),

@@ -145,6 +145,8 @@ impl From<StoreError> for CommandError {
                 .hint(format!("wait for it to end, or stop it: kill {}", owner.pid)),
             StoreErrorKind::Missing => Self::unknown("nothing has run here yet: there is no store")
                 .hint("start a loop with `loopwright run LOOP`, or see `loopwright demo`"),
+            StoreErrorKind::Io(_) | StoreErrorKind::Unsuitable(_) => Self::failed(error.to_string())
+                .hint("see `loopwright doctor`; a round that was under way goes on at the next start"),
             _ => Self::failed(error.to_string()),
         }
     }

@@ -53,7 +53,7 @@ impl<'o> Screen<'o> {
     }
 
     fn stage(&self, word: &str, text: &str) -> String {
-        format!("{} {}", self.out.note_look(Look::Bold, &format!("{word:<8}")), safe(text))
+        format!("{} {}", self.out.note_look(Look::Bold, &format!("{word:<8}")), safe(text.trim_end()))
     }
 
     fn gate(&self, gate: &GateResult) -> String {

@@ -88,7 +88,6 @@ fn problems_of_all_files_are_told_at_once() {
         &expect![[r#"
             $ loopwright check
             ok   good  L2  .loopwright/loops/good.md
-            1 loop checked
             [stderr]
             error: unknown key `budjet`
               --> .loopwright/loops/bad.md:4:1
@@ -198,7 +197,6 @@ fn missing_scripts_skills_and_gate_scripts_are_problems() {
         &expect![[r#"
             $ loopwright check
             bad  good  L2  .loopwright/loops/good.md
-            1 loop checked
             [stderr]
             error: script of the maker `.loopwright/gone.script`: No such file or directory (os error 2)
               --> .loopwright/loops/good.md

@@ -258,16 +258,16 @@ fn init_writes_a_loop_that_checks_and_never_overwrites() {
         &["init"],
         0,
         &expect![[r#"
-        $ loopwright init
-        wrote .loopwright/config.yaml
-        wrote .loopwright/loops/first-look.md
-        wrote .loopwright/first-look.script
-        tests not recognised: add a gate to the loop file
-        agents on this machine: none found
-        next: loopwright check
-        next: loopwright run first-look
-        [exit 0]
-    "#]],
+            $ loopwright init
+            wrote .loopwright/config.yaml
+            wrote .loopwright/loops/first-look.md
+            wrote .loopwright/first-look.script
+            tests not recognised: add a gate to the loop file
+            agents none found; the example follows a script, and any command can be an agent
+            next: loopwright check
+            next: loopwright run first-look
+            [exit 0]
+        "#]],
     );
     check(
         &env,

@@ -61,7 +61,11 @@ impl Context {
     /// The repository the command is about: `--repo`, else the one around the current folder.
     pub(crate) async fn repo(&self) -> Result<UserRepo, CommandError> {
         let start = self.repo.as_ref().unwrap_or(&self.env.cwd);
-        Ok(self.git().discover(start).await?)
+        let found = self.git().discover(start).await.map_err(CommandError::from);
+        found.map_err(|error| match &self.repo {
+            Some(named) => CommandError { text: format!("--repo {}: {}", named.display(), error.text), ..error },
+            None => error,
+        })
     }
 
     /// Whether the repository was named, as opposed to found.
@@ -110,7 +114,17 @@ impl Context {
 
     /// Who starts rounds and answers questions, as far as the record is concerned.
     pub(crate) fn actor(&self) -> String {
-        let user = self.env.user.as_deref().unwrap_or("unknown");
+        let user = self.env.user.clone().unwrap_or_else(account);
         user.chars().filter(|c| !c.is_control()).take(ACTOR_MAX).collect()
     }
+}
+
+/// The name of the account the command runs under, where the environment does not say who it is.
+fn account() -> String {
+    let uid = rustix::process::getuid().as_raw();
+    let table = read_bytes(Path::new("/etc/passwd")).unwrap_or_default();
+    let table = String::from_utf8_lossy(&table);
+    let of_uid = |line: &&str| line.split(':').nth(2) == Some(uid.to_string().as_str());
+    let name = table.lines().find(of_uid).and_then(|line| line.split(':').next());
+    name.filter(|name| !name.is_empty()).map_or_else(|| format!("uid {uid}"), str::to_owned)
 }

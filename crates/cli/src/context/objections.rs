@@ -5,8 +5,9 @@ use crate::error::CommandError;
 use loopwright::agents::Scripted;
 use loopwright::gates::{self, GateEnv, Program, ResolveError, ResolvedRun};
 use loopwright::git::UserRepo;
+use loopwright::proc::trusted_path;
 use loopwright_core::spec::{AgentUse, LoopSpec, Role};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What stands against running a loop, and what is worth knowing before.
 #[derive(Debug, Default)]
@@ -24,7 +25,35 @@ impl Context {
         let mut found = Objections { findings: scripts(spec, &repo.work_tree, &file.file), notes: Vec::new() };
         found.findings.extend(skills(spec, &repo.work_tree, &file.file));
         self.gate_programs(repo, file, &mut found).await?;
+        found.notes.extend(self.agent_programs(repo, spec).await?);
         Ok(found)
+    }
+
+    /// Programs of agents that a round would not find. Only noted: they may come with `setup`, or be on another machine.
+    async fn agent_programs(&self, repo: &UserRepo, spec: &LoopSpec) -> Result<Vec<String>, CommandError> {
+        let commands = spec.agents.iter().filter(|(_, agent)| agent.agent == AgentUse::Command);
+        let programs: Vec<_> = commands.filter_map(|(role, agent)| Some((role.word(), agent.run.first()?))).collect();
+        if programs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let git = self.git();
+        let base = git.head(repo, spec.base.as_deref()).await?;
+        let paths = git.paths(repo, &base.commit).await?;
+        let folders = self.agent_path(&repo.work_tree);
+        let note = |(role, program): (&str, &String)| match program.strip_prefix("./").unwrap_or(program) {
+            inside if program.contains('/') && !program.starts_with('/') => (!paths.contains(inside)).then(|| {
+                format!("agent of the {role}: `{program}` is not committed, and a round works on a copy of the commit")
+            }),
+            // An absolute name stays itself, whatever it is joined to.
+            name => (!folders.iter().any(|folder| folder.join(name).is_file()))
+                .then(|| format!("agent of the {role}: `{program}` is not installed on this machine")),
+        };
+        Ok(programs.into_iter().filter_map(note).collect())
+    }
+
+    fn agent_path(&self, work_tree: &Path) -> Vec<PathBuf> {
+        let system = std::env::split_paths(trusted_path());
+        system.chain(self.extra_path(Some(work_tree))).collect()
     }
 
     /// Gate scripts come from base, so one that base does not have can never run.

@@ -2,6 +2,9 @@
 
 use super::safe;
 
+/// Blanks between two columns.
+const GAP: usize = 2;
+
 /// Rows under a heading.
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -26,6 +29,29 @@ impl Table {
         lines.collect::<Vec<_>>().join("\n")
     }
 
+    /// The table in as many parts as `width` needs, one below the other; each begins with the first column.
+    pub(crate) fn fit(&self, width: usize) -> String {
+        let widths = self.widths();
+        let mut parts = vec![Vec::new()];
+        let mut used = 0;
+        for (column, wide) in widths.iter().enumerate() {
+            let first = widths.first().copied().unwrap_or(0);
+            if column > 1 && used + GAP + wide > width {
+                parts.push(vec![0]);
+                used = first;
+            }
+            used += if column == 0 { *wide } else { GAP + wide };
+            parts.last_mut().expect("there is always a part").push(column);
+        }
+        let parts = parts.iter().map(|columns| self.part(columns).render());
+        parts.collect::<Vec<_>>().join("\n\n")
+    }
+
+    fn part(&self, columns: &[usize]) -> Self {
+        let cells = |row: &Vec<String>| columns.iter().map(|at| row.get(*at).cloned().unwrap_or_default()).collect();
+        Self { rows: self.rows.iter().map(cells).collect() }
+    }
+
     fn widths(&self) -> Vec<usize> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
@@ -37,7 +63,7 @@ impl Table {
 
 fn line(row: &[String], widths: &[usize]) -> String {
     let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
-    cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    cells.collect::<Vec<_>>().join(&" ".repeat(GAP)).trim_end().to_owned()
 }
 
 #[cfg(test)]
@@ -50,5 +76,14 @@ mod tests {
         table.row(["a", "idle"]);
         table.row(["grün-loop", "x\nFORGED  ok"]);
         assert_eq!(table.render(), "LOOP       STATUS\na          idle\ngrün-loop  x\\nFORGED  ok");
+    }
+
+    #[test]
+    fn too_wide_a_table_comes_in_parts_that_each_begin_with_the_first_column() {
+        let mut table = Table::new(["LOOP", "ONE", "TWO", "THREE"]);
+        table.row(["fix", "1", "2", "3"]);
+        assert_eq!(table.fit(usize::MAX), table.render());
+        assert_eq!(table.fit(14), "LOOP  ONE  TWO\nfix   1    2\n\nLOOP  THREE\nfix   3");
+        assert_eq!(table.fit(1).matches("fix").count(), 3, "every column is shown, however narrow it is");
     }
 }

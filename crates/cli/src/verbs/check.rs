@@ -78,6 +78,9 @@ fn page(cx: &Context, document: &Document) -> String {
     if document.loops.is_empty() && document.problems.is_empty() {
         return format!("no loop files in {FOLDER}/; `loopwright init` writes one");
     }
+    if document.loops.is_empty() {
+        return "no loop file can be used as it is".to_owned();
+    }
     let wide = document.loops.iter().map(|line| line.name.chars().count()).max().unwrap_or(0);
     let mut lines = Vec::new();
     for line in &document.loops {
@@ -86,6 +89,8 @@ fn page(cx: &Context, document: &Document) -> String {
         lines.push(format!("{word}  {:<wide$}  {}  {}", line.name, line.level, safe(&line.file)));
         lines.extend(line.notes.iter().map(|note| format!("     note: {}", safe(note))));
     }
-    lines.push(format!("{} checked", counted(document.loops.len(), "loop")));
+    if document.problems.is_empty() {
+        lines.push(format!("{} checked", counted(document.loops.len(), "loop")));
+    }
     lines.join("\n")
 }

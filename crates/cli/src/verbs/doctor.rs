@@ -131,7 +131,8 @@ async fn store(cx: &Context) -> Check {
         Err(error) => Err(chain(&error)),
     };
     match owner {
-        Ok(Some(owner)) => Check::ok(NAME, format!("readable; last owner: {owner}")),
+        Ok(Some(owner)) if owner.lives_here() => Check::ok(NAME, format!("readable; in use by {owner}")),
+        Ok(Some(owner)) => Check::ok(NAME, format!("readable; last used by {owner}")),
         Ok(None) => Check::ok(NAME, "readable; nobody owned it yet"),
         Err(error) => Check::gap(NAME, error, "loopwright verify"),
     }

@@ -114,13 +114,11 @@ impl Trial<'_> {
         let emptied = self.emptied(&resolved).await?;
         let without =
             gates.run(&resolved, &emptied, &Facts::default(), &[], &Baseline::default()).await.map_err(broke)?;
-        let declared = spec.gates.iter().filter_map(|gate| match gate {
-            Gate::Run(run) => Some(run),
-            _ => None,
+        let mut without = without.iter();
+        let lines = spec.gates.iter().filter_map(|gate| match gate {
+            Gate::Run(run) => Some(line(run.red_before, &baseline.0.get(&run.name)?.result, without.next()?)),
+            other => Some(untried(other.name())),
         });
-        let lines = declared
-            .zip(&without)
-            .filter_map(|(gate, without)| Some(line(gate.red_before, &baseline.0.get(&gate.name)?.result, without)));
         Ok(lines.collect())
     }
 
@@ -189,6 +187,20 @@ fn empty(root: &Path, folder: &Path, keep: &Globs) -> std::io::Result<()> {
     Ok(())
 }
 
+/// A gate that looks at the change itself has nothing to look at here.
+fn untried(name: &str) -> Line {
+    Line {
+        name: name.to_owned(),
+        status: GateStatus::Skipped,
+        exit: None,
+        duration_ms: 0,
+        evidence: Vec::new(),
+        can_fail: None,
+        finding: None,
+        note: Some("it judges a change, and base has none: a round tries it".to_owned()),
+    }
+}
+
 fn line(red_before: bool, on_base: &GateResult, without: &GateResult) -> Line {
     let ran = on_base.status != GateStatus::Failed;
     let can_fail = ran.then_some(!without.is_passed());
@@ -220,12 +232,17 @@ fn page(cx: &Context, document: &Document) -> String {
     }
     let mut lines = Vec::new();
     for line in &document.gates {
-        let (look, word) = if line.finding.is_none() { (Look::Green, "ok ") } else { (Look::Red, "bad") };
+        let (look, word) = match (&line.finding, line.status) {
+            (Some(_), _) => (Look::Red, "bad"),
+            (None, GateStatus::Skipped) => (Look::Dim, "-  "),
+            (None, _) => (Look::Green, "ok "),
+        };
         lines.push(format!("{}  {}: {} on base", cx.out.look(look, word), safe(&line.name), line.status));
         lines.extend(line.finding.iter().map(|text| format!("     {}", safe(text))));
         lines.extend(line.note.iter().map(|text| format!("     note: {}", safe(text))));
     }
-    lines.push(format!("{} tried", counted(document.gates.len(), "gate")));
+    let tried = document.gates.iter().filter(|line| line.status != GateStatus::Skipped).count();
+    lines.push(format!("{} tried", counted(tried, "gate")));
     lines.join("\n")
 }
 

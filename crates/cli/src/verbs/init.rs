@@ -9,6 +9,7 @@ use crate::context::Context;
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::output::safe;
+use loopwright::git::{GitErrorKind, UserRepo};
 use serde::Serialize;
 use std::fs;
 use std::io::{self, Write as _};
@@ -25,13 +26,17 @@ struct Document {
     tests: Option<Vec<String>>,
     /// Agents found on this machine.
     agents: Vec<&'static str>,
+    /// What has to be done before a loop can run.
+    notes: Vec<String>,
 }
 
 pub(crate) async fn run(cx: &Context) -> Ended {
-    let root = cx.repo().await?.work_tree;
+    let repo = cx.repo().await?;
+    let notes = needed(cx, &repo).await;
+    let root = repo.work_tree;
     let tests = detect::tests(&root);
     let agents = detect::agents(&cx.env.path);
-    let mut document = Document { schema: 1, written: Vec::new(), kept: Vec::new(), tests, agents };
+    let mut document = Document { schema: 1, written: Vec::new(), kept: Vec::new(), tests, agents, notes };
     let files = [
         (".loopwright/config.yaml", example::CONFIG.to_owned()),
         (".loopwright/loops/first-look.md", example::loop_file(document.tests.as_deref(), &document.agents)),
@@ -46,6 +51,16 @@ pub(crate) async fn run(cx: &Context) -> Ended {
     }
     cx.out.answer(&document, || page(&document));
     Ok(Exit::DONE)
+}
+
+/// Loops work on commits, so a repository without one is told before anything is tried.
+async fn needed(cx: &Context, repo: &UserRepo) -> Vec<String> {
+    match cx.git().head(repo, None).await {
+        Err(error) if matches!(error.kind, GitErrorKind::NoCommits) => {
+            vec!["this repository has no commit yet; a loop needs one: git add -A && git commit -m start".to_owned()]
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Writes a file that must not be there yet; a link in its place is not followed.
@@ -63,9 +78,15 @@ fn page(document: &Document) -> String {
         Some(run) => lines.push(format!("tests {}", safe(&run.join(" ")))),
         None => lines.push("tests not recognised: add a gate to the loop file".to_owned()),
     }
-    let found = if document.agents.is_empty() { "none found".to_owned() } else { document.agents.join(", ") };
-    lines.push(format!("agents on this machine: {found}"));
+    lines.push(match document.agents.as_slice() {
+        [] => "agents none found; the example follows a script, and any command can be an agent".to_owned(),
+        found => format!("agents {}", found.join(", ")),
+    });
+    lines.extend(document.notes.iter().map(|note| format!("note: {note}")));
     lines.push("next: loopwright check".to_owned());
+    if document.tests.is_some() {
+        lines.push("next: loopwright gates test first-look".to_owned());
+    }
     lines.push("next: loopwright run first-look".to_owned());
     lines.join("\n")
 }

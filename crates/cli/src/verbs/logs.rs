@@ -4,17 +4,18 @@ use super::Ended;
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::exit::Exit;
-use crate::view::find::{self, Target};
+use crate::view::find;
 use crate::view::log::Log;
+use crate::view::loops::Here;
 use crate::view::time::moment;
-use loopwright::store::{RoundRow, RoundsQuery, Store};
+use loopwright::store::{RoundRow, Store};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A round's id or its beginning, or a loop's name; the latest round when absent
+    /// A round's id or its beginning, or a loop's name; the latest round here when absent
     #[arg(value_name = "ROUND|LOOP")]
     pub(crate) id: Option<String>,
     /// Go on printing what comes, until the round is at rest
@@ -26,8 +27,9 @@ pub(crate) struct Args {
 const LOOKS: Duration = Duration::from_millis(200);
 
 pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
-    let store = cx.reader().await?;
-    let row = chosen(store.as_ref(), args.id.as_deref()).await?;
+    let (here, store) = tokio::join!(Here::find(cx), cx.reader());
+    let (here, store) = (here?, store?);
+    let row = find::latest(store.as_ref(), here.as_ref(), args.id.as_deref()).await?;
     let state = cx.state_dir()?.0;
     let mut log = Log::new(&state, &row.id);
     let mut tell = |line: &str| cx.out.say(line);
@@ -50,19 +52,6 @@ async fn follow(log: &mut Log, store: &dyn Store, cx: &Context) -> Result<(), Co
         }
     }
     Ok(())
-}
-
-async fn chosen(store: &dyn Store, id: Option<&str>) -> Result<RoundRow, CommandError> {
-    let loop_name = match id {
-        None => None,
-        Some(id) => match find::target(store, id, false).await? {
-            Target::Round(row) => return Ok(*row),
-            Target::Loop(name) => Some(name),
-        },
-    };
-    let query = RoundsQuery { loop_name, limit: 1, ..RoundsQuery::default() };
-    let latest = store.rounds(query).await?.pop();
-    latest.ok_or_else(|| CommandError::unknown("no round has run yet").hint("start one with `loopwright run LOOP`"))
 }
 
 /// The journal as it is, and where the transcripts are; their text may be large and is read from the files.

@@ -6,6 +6,7 @@ use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::output::safe_lines;
 use crate::view::find;
+use crate::view::loops::Here;
 use crate::view::story::Story;
 use loopwright::places::Places;
 use loopwright::seam::Seam;
@@ -17,17 +18,18 @@ const BYTES_MAX: u64 = 8 << 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A round's id or its beginning
-    #[arg(value_name = "ROUND")]
-    pub(crate) id: String,
+    /// A round's id or its beginning, or a loop's name; the latest round here when absent
+    #[arg(value_name = "ROUND|LOOP")]
+    pub(crate) id: Option<String>,
     /// Print where the file is instead; it is written again when it is gone
     #[arg(long)]
     pub(crate) path: bool,
 }
 
 pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
-    let store = cx.reader().await?;
-    let row = find::round(store.as_ref(), &args.id).await?;
+    let (here, store) = tokio::join!(Here::find(cx), cx.reader());
+    let (here, store) = (here?, store?);
+    let row = find::latest(store.as_ref(), here.as_ref(), args.id.as_deref()).await?;
     let places = Places::open(&cx.state_dir()?.0, Seam::none()).map_err(broken)?;
     let path = row.report.as_ref().map_or_else(|| places.report(&row.id), PathBuf::from);
     let text = match read(&path) {

@@ -20,7 +20,8 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     let row = find::round(cx.reader().await?.as_ref(), &args.id).await?;
     if row.phase == "waiting" {
         let text = format!("round {} waits for an answer; another one would ask the same again", row.id);
-        return Err(CommandError::refused(text).hint(format!("loopwright approve {0}, or loopwright deny {0}", row.id)));
+        return Err(CommandError::refused(text)
+            .hint(format!("loopwright approve {0}, or loopwright deny {0} --why \"…\"", row.id)));
     }
     let repo = cx.git().discover(Path::new(&row.repo_path)).await?;
     let (bind, request) = prepared(cx, &repo, &row.loop_name).await?;

@@ -2,12 +2,13 @@
 
 use super::Ended;
 use crate::context::Context;
+use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::view::find::{self, Target};
 use crate::view::loops::Here;
 use crate::view::rounds::{self, Rounds};
 use crate::view::time::now_ms;
-use loopwright::store::RoundsQuery;
+use loopwright::store::{RoundsQuery, Store};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -20,47 +21,49 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
-    let store = match &args.name {
+    let (here, store) = tokio::join!(Here::find(cx), super::status::store_if_any(cx));
+    let (here, store) = (here?, store?);
+    if let Some(name) = &args.name {
         // An unknown loop is said to be unknown, also before anything has run.
-        Some(name) => known(cx, name).await?,
-        None => super::status::store_if_any(cx).await?,
-    };
+        known(here.as_ref(), store.as_deref(), name).await?;
+    }
     let rounds = match store {
         Some(store) => {
-            let query = RoundsQuery { loop_name: args.name.clone(), limit: args.limit, ..RoundsQuery::default() };
+            let repo = here.and_then(|here| here.scope(args.name.as_deref()));
+            let query = RoundsQuery { repo, loop_name: args.name, limit: args.limit, ..RoundsQuery::default() };
             Rounds::read(store.as_ref(), query).await?
         }
         None => Rounds::none(),
     };
-    cx.out.answer(&rounds, || page(&rounds));
+    cx.out.answer(&rounds, || page(&rounds, cx.out.width()));
     Ok(Exit::DONE)
 }
 
-type Found = Result<Option<std::sync::Arc<dyn loopwright::store::Store>>, crate::error::CommandError>;
-
-async fn known(cx: &Context, name: &str) -> Found {
-    let here = Here::find(cx).await?;
-    let in_file = here.as_ref().is_some_and(|here| here.file(name).is_some());
-    let store = super::status::store_if_any(cx).await?;
-    match &store {
-        Some(store) => match find::target(store.as_ref(), name, in_file).await? {
-            Target::Loop(_) => Ok(Some(std::sync::Arc::clone(store))),
+async fn known(here: Option<&Here>, store: Option<&dyn Store>, name: &str) -> Result<(), CommandError> {
+    let in_file = here.is_some_and(|here| here.knows(name));
+    match store {
+        Some(store) => match find::target(store, name, in_file).await? {
+            Target::Loop(_) => Ok(()),
             Target::Round(_) => Err(unknown(name).hint(format!("`{name}` is a round: loopwright show {name}"))),
         },
-        None if in_file => Ok(None),
+        None if in_file => Ok(()),
         None => Err(unknown(name)),
     }
 }
 
-fn unknown(name: &str) -> crate::error::CommandError {
-    crate::error::CommandError::unknown(format!("no loop is called `{name}`"))
+fn unknown(name: &str) -> CommandError {
+    CommandError::unknown(format!("no loop is called `{name}`")).hint("see `loopwright status`")
 }
 
-fn page(rounds: &Rounds) -> String {
+fn page(rounds: &Rounds, width: usize) -> String {
     match rounds.rounds.first() {
         None => "no rounds yet\nstart one with `loopwright run LOOP`".to_owned(),
         Some(newest) => {
-            format!("{}\n\nshow one with: loopwright show {}", rounds::table(&rounds.rounds, now_ms()), newest.round)
+            format!(
+                "{}\n\nshow one with: loopwright show {}",
+                rounds::table(&rounds.rounds, now_ms(), width),
+                newest.round
+            )
         }
     }
 }

@@ -35,7 +35,6 @@ pub(crate) struct Args {
 struct Document<'r> {
     #[serde(flatten)]
     report: &'r RoundReport,
-    #[serde(skip_serializing_if = "Option::is_none")]
     would_send: Option<&'r [Posting]>,
 }
 

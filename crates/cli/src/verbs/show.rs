@@ -33,7 +33,7 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
         }
         (Target::Loop(name), store) => {
             let shown = LoopPage::read(store.as_deref(), here.as_ref(), &name, now_ms()).await?;
-            cx.out.answer(&shown, || shown.render(now_ms()));
+            cx.out.answer(&shown, || shown.render(now_ms(), cx.out.width()));
         }
         (Target::Round(row), None) => return Err(find::nothing(&row.id)),
     }

@@ -1,5 +1,6 @@
 //! What a person means by an id: a whole round id, its beginning, an inbox id, or a loop's name.
 
+use super::loops::Here;
 use crate::error::CommandError;
 use loopwright::EngineError;
 use loopwright::store::{RoundRow, RoundsQuery, Store};
@@ -20,7 +21,37 @@ pub(crate) enum Target {
 
 /// A round by its id, its beginning, or a question about it.
 pub(crate) async fn round(store: &dyn Store, text: &str) -> Result<RoundRow, CommandError> {
-    maybe_round(store, text).await?.ok_or_else(|| EngineError::Unknown(text.to_owned()).into())
+    match maybe_round(store, text).await? {
+        Some(row) => Ok(row),
+        None => Err(no_round(store, text).await?),
+    }
+}
+
+/// A loop's name where one of its rounds is meant is the likeliest slip; which of them is for the person to say.
+async fn no_round(store: &dyn Store, text: &str) -> Result<CommandError, CommandError> {
+    let query = RoundsQuery { loop_name: Some(text.to_owned()), limit: 1, ..RoundsQuery::default() };
+    Ok(match store.rounds(query).await?.pop() {
+        Some(row) => CommandError::unknown(format!("`{text}` is a loop, and one of its rounds is needed"))
+            .hint(format!("its latest is {}; see `loopwright rounds {text}`", row.id)),
+        None => CommandError::unknown(format!("no round is called `{text}`"))
+            .hint("see `loopwright rounds`, and `loopwright inbox` for what waits"),
+    })
+}
+
+/// The round an id names, or the latest: of a loop, or of everything here.
+pub(crate) async fn latest(store: &dyn Store, here: Option<&Here>, id: Option<&str>) -> Result<RoundRow, CommandError> {
+    let is_here = |name: &str| here.is_some_and(|here| here.knows(name));
+    let loop_name = match id {
+        None => None,
+        Some(id) => match target(store, id, is_here(id)).await? {
+            Target::Round(row) => return Ok(*row),
+            Target::Loop(name) => Some(name),
+        },
+    };
+    let repo = here.and_then(|here| here.scope(loop_name.as_deref()));
+    let query = RoundsQuery { repo, loop_name, limit: 1, ..RoundsQuery::default() };
+    let latest = store.rounds(query).await?.pop();
+    latest.ok_or_else(|| CommandError::unknown("no round has run yet").hint("start one with `loopwright run LOOP`"))
 }
 
 async fn maybe_round(store: &dyn Store, text: &str) -> Result<Option<RoundRow>, CommandError> {

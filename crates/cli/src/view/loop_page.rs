@@ -83,7 +83,7 @@ impl LoopPage {
     }
 
     /// For people.
-    pub(crate) fn render(&self, now: i64) -> String {
+    pub(crate) fn render(&self, now: i64, width: usize) -> String {
         let line = &self.line;
         let or_nothing = |text: &Option<String>| text.as_deref().map_or(NOTHING.to_owned(), safe);
         let gates = if self.gates.is_empty() { "none".to_owned() } else { safe(&self.gates.join(", ")) };
@@ -105,7 +105,7 @@ impl LoopPage {
             page.push_str(&format!("  why      {}\n", safe(reason)));
         }
         if !self.rounds.is_empty() {
-            page.push_str(&format!("\n{}\n", super::rounds::table(&self.rounds, now)));
+            page.push_str(&format!("\n{}\n", super::rounds::table(&self.rounds, now, width)));
         }
         page + &format!("\nrun it with: loopwright run {}", safe(&line.name))
     }

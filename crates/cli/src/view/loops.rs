@@ -30,6 +30,13 @@ impl Here {
         self.loops.loops.iter().find(|file| file.spec.name == name)
     }
 
+    /// The repository to which a list is confined: this one, as long as it has loops and the loop that is asked for.
+    pub(crate) fn scope(&self, name: Option<&str>) -> Option<String> {
+        let has_loops = !self.loops.loops.is_empty() || !self.loops.findings.is_empty();
+        let is_here = name.is_none_or(|name| self.knows(name));
+        (has_loops && is_here).then(|| self.repo.id.clone())
+    }
+
     /// Whether a loop file, also one with problems, goes by that name.
     pub(crate) fn knows(&self, name: &str) -> bool {
         self.file(name).is_some() || self.invalid().iter().any(|(known, _)| known == name)

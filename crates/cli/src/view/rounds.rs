@@ -81,20 +81,21 @@ impl Rounds {
 }
 
 /// The table for people.
-pub(crate) fn table(rounds: &[RoundLine], now: i64) -> String {
+pub(crate) fn table(rounds: &[RoundLine], now: i64, width: usize) -> String {
     let mut table = Table::new(["ROUND", "LOOP", "OUTCOME", "STARTED", "TOOK", "TRIES", "SPEND", "ITEM"]);
     for line in rounds {
         table.row(line.cells(now));
     }
-    table.render()
+    table.fit(width)
 }
 
 impl RoundLine {
     /// How it ended; where it stands while it has not.
-    pub(crate) fn standing(&self) -> &str {
+    pub(crate) fn standing(&self) -> String {
         match (&self.ended, &self.outcome) {
-            (Some(_), Some(outcome)) => outcome,
-            _ => &self.phase,
+            (Some(_), Some(outcome)) => outcome.clone(),
+            _ if self.phase == "waiting" => self.phase.clone(),
+            _ => format!("at {}", self.phase),
         }
     }
 
@@ -103,7 +104,7 @@ impl RoundLine {
         [
             self.round.clone(),
             self.name.clone(),
-            self.standing().to_owned(),
+            self.standing(),
             time::ago(self.started_ms, now),
             took,
             self.attempts.to_string(),

@@ -178,35 +178,29 @@ impl Status {
         Ok(Self { schema: SCHEMA, daemon: None, loops })
     }
 
-    /// The table for people; it is split in two where `width` does not hold it.
+    /// The table for people, in parts where `width` does not hold it.
     pub(crate) fn render(&self, now: i64, width: usize) -> String {
-        let mut whole = Table::new([STANDING.as_slice(), COUNTING.as_slice()].concat());
-        let (mut standing, mut counting) = (Table::new(STANDING), Table::new(["LOOP"].into_iter().chain(COUNTING)));
+        let mut table = Table::new(COLUMNS);
         for line in &self.loops {
-            let (left, right) = (line.standing(now), line.counting());
-            whole.row(left.iter().chain(&right));
-            standing.row(&left);
-            counting.row(std::iter::once(&line.name).chain(&right));
+            table.row(line.cells(now));
         }
-        let page = whole.render();
-        let fits = page.lines().all(|line| line.chars().count() <= width);
-        if fits { page } else { format!("{}\n\n{}", standing.render(), counting.render()) }
+        table.fit(width)
     }
 }
 
-const STANDING: [&str; 4] = ["LOOP", "CADENCE", "STATUS", "LAST RUN"];
-const COUNTING: [&str; 8] = ["RUNS", "SUCCESS%", "ITEMS", "AVG DUR", "FAILURES", "LEVEL", "NEXT", "SPEND"];
+const COLUMNS: [&str; 12] = [
+    "LOOP", "CADENCE", "STATUS", "LAST RUN", "RUNS", "SUCCESS%", "ITEMS", "AVG DUR", "FAILURES", "LEVEL", "NEXT",
+    "SPEND",
+];
 
 impl LoopLine {
-    fn standing(&self, now: i64) -> [String; 4] {
-        let cadence = self.cadence.clone().unwrap_or_else(|| NOTHING.to_owned());
-        let last = self.last_run_ms.map_or(NOTHING.to_owned(), |ms| time::ago(ms, now));
-        [self.name.clone(), cadence, self.status.word().to_owned(), last]
-    }
-
-    fn counting(&self) -> [String; 8] {
+    fn cells(&self, now: i64) -> [String; 12] {
         let or_nothing = |text: Option<String>| text.unwrap_or_else(|| NOTHING.to_owned());
         [
+            self.name.clone(),
+            or_nothing(self.cadence.clone()),
+            self.status.word().to_owned(),
+            or_nothing(self.last_run_ms.map(|ms| time::ago(ms, now))),
             self.runs.to_string(),
             or_nothing(self.success_rate.map(|rate| format!("{:.0}%", rate * 100.0))),
             self.items.to_string(),
@@ -270,16 +264,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_narrow_terminal_gets_two_tables_with_every_column() {
+    fn a_narrow_terminal_gets_every_column_in_parts() {
         let line = Known::default().line("repo", "dependency-sweeper");
         let status = Status { schema: SCHEMA, daemon: None, loops: vec![line] };
         assert_eq!(status.render(0, usize::MAX).lines().count(), 2);
-        let narrow = status.render(0, 80);
-        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
-        for heading in STANDING.into_iter().chain(COUNTING) {
-            assert!(narrow.contains(heading), "{heading}");
+        for width in [80, 60, 40] {
+            let narrow = status.render(0, width);
+            assert!(narrow.lines().all(|line| line.chars().count() <= width), "{narrow}");
+            for heading in COLUMNS {
+                assert!(narrow.contains(heading), "{heading}");
+            }
         }
-        assert_eq!(narrow.matches("dependency-sweeper").count(), 2);
+        assert_eq!(status.render(0, 80).matches("dependency-sweeper").count(), 2);
     }
 
     #[test]

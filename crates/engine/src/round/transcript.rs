@@ -40,7 +40,8 @@ impl<'a> Transcript<'a> {
     fn keep(&mut self, bytes: &[u8]) {
         let Some(file) = self.file.as_mut() else { return };
         let take = bytes.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
-        let written = file.write_all(&bytes[..take]).and_then(|()| file.write_all(b"\n"));
+        // Line by line, so that a round can be followed while it runs.
+        let written = file.write_all(&bytes[..take]).and_then(|()| file.write_all(b"\n")).and_then(|()| file.flush());
         self.left = self.left.saturating_sub(take as u64 + 1);
         if written.is_err() || self.left == 0 {
             self.file = None;
