@@ -8,6 +8,7 @@ use crate::gate::GateResult;
 use crate::level::LoopLevel;
 use crate::outcome::RoundOutcome;
 use crate::round::{Attempt, Boundary, ChangeFact, Facts, Reason, Round};
+use crate::secrets;
 use crate::spec::ActionKind;
 use crate::units::Usd;
 use crate::verdict::{Judgement, Scored};
@@ -100,7 +101,7 @@ impl RoundReport {
         let facts = round.facts();
         let attempt = facts.attempt();
         let outcome = round.outcome();
-        Self {
+        let report = Self {
             schema: 1,
             loop_name: facts.started.spec.name.clone(),
             round: facts.started.round.clone(),
@@ -129,7 +130,25 @@ impl RoundReport {
             changes: attempt.map(|attempt| attempt.changes.clone()).unwrap_or_default(),
             notes: attempt.map(notes).unwrap_or_default(),
             agent_report: attempt.and_then(agent_report),
-        }
+        };
+        report.without_secrets()
+    }
+
+    /// Agents' words, names of files and output of gates are all here, and a secret in any of them is never shown.
+    fn without_secrets(self) -> Self {
+        let clean = serde_json::to_value(&self).map(secrets::redact_json).and_then(serde_json::from_value);
+        // A report that does not survive its own JSON is shown without the words of others.
+        clean.unwrap_or_else(|_| Self {
+            reasons: Vec::new(),
+            gates: Vec::new(),
+            verdict: None,
+            outbox: Vec::new(),
+            item: None,
+            changes: Vec::new(),
+            notes: Vec::new(),
+            agent_report: None,
+            ..self
+        })
     }
 
     /// The report as Markdown.

@@ -11,6 +11,8 @@ use crate::gate::lines::AddedLines;
 use known::Known;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 /// A secret was found. There is no value here, so none can be printed.
@@ -25,6 +27,24 @@ pub struct Hit {
 impl Hit {
     fn new(rule: &str, place: &str) -> Self {
         Self { rule: rule.to_owned(), place: place.to_owned() }
+    }
+}
+
+/// The text with the values of known token formats replaced by their rule's name, for everything that is shown or kept.
+/// It is a second line behind the gate: what only shows when pieces are put together stays.
+#[must_use]
+pub fn redact(text: &str) -> Cow<'_, str> {
+    rules::redact(text)
+}
+
+/// A document with every text in it [redacted](redact).
+#[must_use]
+pub fn redact_json(document: Value) -> Value {
+    match document {
+        Value::String(text) => Value::String(redact(&text).into_owned()),
+        Value::Array(all) => Value::Array(all.into_iter().map(redact_json).collect()),
+        Value::Object(all) => Value::Object(all.into_iter().map(|(key, value)| (key, redact_json(value))).collect()),
+        Value::Null | Value::Bool(_) | Value::Number(_) => document,
     }
 }
 

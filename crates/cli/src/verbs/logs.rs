@@ -9,6 +9,7 @@ use crate::view::log::Log;
 use crate::view::loops::Here;
 use crate::view::time::moment;
 use loopwright::store::{RoundRow, Store};
+use loopwright_core::secrets::redact_json;
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
@@ -57,7 +58,7 @@ async fn follow(log: &mut Log, store: &dyn Store, cx: &Context) -> Result<(), Co
 /// The journal as it is, and where the transcripts are; their text may be large and is read from the files.
 async fn document(store: &dyn Store, state: &Path, row: &RoundRow) -> Result<Value, CommandError> {
     let event = |event: loopwright::store::StoredEvent| {
-        let body = serde_json::from_str(&event.body).unwrap_or(Value::Null);
+        let body = serde_json::from_str(&event.body).map_or(Value::Null, redact_json);
         json!({"seq": event.seq, "index": event.index, "at": moment(event.at_ms), "kind": event.kind, "body": body})
     };
     let events: Vec<_> = store.events(&row.id).await?.into_iter().map(event).collect();

@@ -6,6 +6,7 @@ use crate::error::CommandError;
 use crate::output::safe;
 use loopwright::store::{Store, StoredEvent};
 use loopwright_core::round::{AgentEnd, DeliveryResult, Event, Probed};
+use loopwright_core::secrets::redact;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -74,7 +75,7 @@ impl Log {
         }
         let parsed: Option<Event> = serde_json::from_str(&event.body).ok();
         let detail = parsed.as_ref().map_or_else(|| "(not readable by this build)".to_owned(), detail);
-        let line = format!("{} {:<15} {}", time::clock(event.at_ms), event.kind, safe(&detail));
+        let line = format!("{} {:<15} {}", time::clock(event.at_ms), event.kind, safe(&redact(&detail)));
         tell(line.trim_end());
         self.seq = event.seq;
         self.at_rest = event.kind == "recorded";

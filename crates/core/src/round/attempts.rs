@@ -45,7 +45,9 @@ pub(super) fn no_progress(round: &Round) -> Option<String> {
     if round.facts.attempt_number() >= round.facts.started.spec.attempts {
         return None;
     }
-    let same = |earlier: &Attempt| earlier.candidate.is_some() && earlier.candidate == now.candidate;
+    // Other words around the same files are no progress; a round without changed files has only words to go by.
+    let what = |attempt: &Attempt| if attempt.has_change() { attempt.tree.clone() } else { attempt.candidate.clone() };
+    let same = |earlier: &Attempt| what(earlier).is_some() && what(earlier) == what(now);
     if before.last().is_some_and(same) {
         return Some("the same candidate as the attempt before".to_owned());
     }

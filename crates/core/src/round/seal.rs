@@ -2,6 +2,7 @@
 
 use super::attempts;
 use super::event::{AgentEnd, SealFindings, Sealed, Stage};
+use super::facts::Attempt;
 use super::{Action, Misfit, Phase, Round, Step};
 use crate::level::LoopLevel;
 use crate::outcome::RoundOutcome;
@@ -27,6 +28,9 @@ fn judge_seal(mut round: Round) -> Step {
         return round.end(outcome, Stage::Seal, code, text);
     }
     if let Some(text) = bad_exit(&round) {
+        if !round.facts.attempt().is_some_and(Attempt::has_change) {
+            return round.end(RoundOutcome::Failed, Stage::Make, "maker-failed", format!("{text} and changed no file"));
+        }
         return attempts::reject(round, Stage::Make, "maker-failed", text.clone(), format!("exit:{text}"));
     }
     if !findings.outside.is_empty() {

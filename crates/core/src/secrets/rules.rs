@@ -1,6 +1,8 @@
 //! The table of public token formats, and what makes a match a placeholder.
 
 use regex::{Regex, RegexSet};
+use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 /// How sure a pattern is by itself.
@@ -142,6 +144,37 @@ pub(super) fn matching(text: &str) -> Vec<&'static str> {
         })
     });
     broken.map(|at| RULES[at].0).collect()
+}
+
+/// The text with every real value replaced by the name of its rule.
+pub(super) fn redact(text: &str) -> Cow<'_, str> {
+    let mut spans: Vec<(Range<usize>, &str)> = SET.matches(text).into_iter().flat_map(|at| spans(text, at)).collect();
+    if spans.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    spans.sort_by_key(|(span, _)| (span.start, span.end));
+    let (mut clean, mut from) = (String::with_capacity(text.len()), 0);
+    for (span, rule) in spans {
+        if span.start >= from {
+            clean.push_str(&text[from..span.start]);
+            clean.push_str(&format!("[{rule}]"));
+        }
+        from = from.max(span.end);
+    }
+    clean.push_str(&text[from..]);
+    Cow::Owned(clean)
+}
+
+/// Where a rule's values stand; a private key goes down to its last line.
+fn spans(text: &str, at: usize) -> Vec<(Range<usize>, &'static str)> {
+    let (rule, _, trust) = RULES[at];
+    let values = EACH[at].captures_iter(text).filter_map(|found| found.get(1).or_else(|| found.get(0)));
+    let real = values.filter(|value| is_real(value.as_str(), trust));
+    let span = real.map(|value| {
+        let tail = if rule == "private-key" { text[value.end()..].find("-----END") } else { Some(0) };
+        value.start()..tail.map_or(text.len(), |tail| value.end() + tail)
+    });
+    span.map(|span| (span, rule)).collect()
 }
 
 fn is_real(value: &str, trust: Trust) -> bool {

@@ -149,3 +149,19 @@ fn encode(bytes: &[u8]) -> String {
     }
     out
 }
+
+#[test]
+fn shown_text_has_the_rules_name_in_place_of_the_value() {
+    let token = format!("ghp_{}", "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5");
+    let key = format!("-----BEGIN {} KEY-----\nabc\n-----END", "PRIVATE");
+    let table = [
+        ("nothing to see".to_owned(), "nothing to see".to_owned()),
+        (format!("a {token}, b\n{token}"), "a [github-token], b\n[github-token]".to_owned()),
+        (format!("password = \"{token}\""), "password = \"[github-token]\"".to_owned()),
+        (format!("x {key}"), "x [private-key]-----END".to_owned()),
+        (key[..30].to_owned(), "[private-key]".to_owned()),
+    ];
+    for (text, shown) in table {
+        assert_eq!(redact(&text), shown, "{text}");
+    }
+}

@@ -1,8 +1,11 @@
-//! Transcripts: what an agent wrote, byte for byte up to a cap, in the state directory. Never read back as evidence.
+//! Transcripts: what an agent wrote, byte for byte up to a cap and but for secrets, in the state directory. Never read back
+//! as evidence.
 
 use crate::agents::{AgentEvent, AgentLog};
 use crate::progress::{Notice, Progress};
+use loopwright_core::secrets;
 use loopwright_core::spec::Role;
+use std::borrow::Cow;
 use std::fs;
 use std::io::{BufWriter, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -32,28 +35,42 @@ impl<'a> Transcript<'a> {
 
     /// The hash of what was kept, for the record.
     pub(super) fn finish(mut self) -> Option<String> {
-        self.file.as_mut()?.flush().ok()?;
+        if let Some(file) = self.file.as_mut() {
+            file.flush().ok()?;
+        }
         drop(self.file.take());
         fs::read(&self.path).ok().map(|bytes| loopwright_core::hash::of_bytes(&bytes))
     }
 
     fn keep(&mut self, bytes: &[u8]) {
-        let Some(file) = self.file.as_mut() else { return };
         let take = bytes.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
+        self.left = self.left.saturating_sub(take as u64 + 1);
+        let Some(file) = self.file.as_mut() else { return };
         // Line by line, so that a round can be followed while it runs.
         let written = file.write_all(&bytes[..take]).and_then(|()| file.write_all(b"\n")).and_then(|()| file.flush());
-        self.left = self.left.saturating_sub(take as u64 + 1);
         if written.is_err() || self.left == 0 {
             self.file = None;
         }
     }
 }
 
+/// Bytes stay as they are, except where a line of text shows a secret.
+fn without_secrets(bytes: &[u8]) -> Cow<'_, [u8]> {
+    match std::str::from_utf8(bytes).map(secrets::redact) {
+        Ok(Cow::Owned(clean)) => Cow::Owned(clean.into_bytes()),
+        Ok(Cow::Borrowed(_)) | Err(_) => Cow::Borrowed(bytes),
+    }
+}
+
 impl AgentLog for Transcript<'_> {
     fn line(&mut self, event: AgentEvent<'_>) {
-        if let AgentEvent::Text { bytes, .. } = event {
-            self.keep(bytes);
-            let shown: String = String::from_utf8_lossy(bytes).chars().filter(|c| !c.is_control()).take(500).collect();
+        // Beyond the cap nothing is kept or shown: a flood may neither fill the disk nor bury the terminal.
+        if let AgentEvent::Text { bytes, .. } = event
+            && self.left > 0
+        {
+            let bytes = without_secrets(bytes);
+            self.keep(&bytes);
+            let shown: String = String::from_utf8_lossy(&bytes).chars().filter(|c| !c.is_control()).take(500).collect();
             self.progress.notice(&Notice::Agent { role: self.role, line: &shown });
         }
     }

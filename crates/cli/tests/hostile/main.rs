@@ -1,0 +1,19 @@
+//! Hostile makers, gates and checkers against the real binary in real repositories. A test is named `hNNN_…` after the
+//! fault it shows; the stage they all stand on checks after every round what no round may break: the user's checkout
+//! is untouched, nothing left the machine unless something was meant to, and no process of the round lives on.
+#![allow(clippy::disallowed_methods, reason = "tests look at processes and start the real binary")]
+
+mod stage;
+
+mod boundaries;
+mod checkers;
+mod claims;
+mod gates;
+mod outbox;
+mod paths;
+mod people;
+mod processes;
+mod secrets;
+mod spend;
+mod suites;
+mod workspaces;
