@@ -1,0 +1,225 @@
+//! The documents of `--json`: their shapes against committed ones, their keys and words against the contract, and all of it
+//! against `docs/json.md`. A change here is a change for everybody's scripts: bless it with `UPDATE_EXPECT=1`, then document it.
+
+#[path = "json_shapes/shape.rs"]
+mod shape;
+#[path = "json_shapes/world.rs"]
+mod world;
+
+use expect_test::expect_file;
+use serde_json::Value;
+use shape::{Shape, values};
+use sqlx::Connection as _;
+use world::{World, round};
+
+/// Compares the common shape of documents with the committed one.
+macro_rules! check_shape {
+    ($name:literal, $documents:expr) => {
+        check_shape!($name, $documents, &[])
+    };
+    ($name:literal, $documents:expr, $opaque:expr) => {
+        expect_file![concat!("json_shapes/shapes/", $name, ".txt")].assert_eq(&Shape::of($documents, $opaque).render())
+    };
+}
+
+/// Every key of an object, which may have more.
+#[track_caller]
+fn has_keys(value: &Value, keys: &str) {
+    for key in keys.split(' ') {
+        assert!(value.get(key).is_some(), "`{key}` is absent: {value}");
+    }
+}
+
+/// Every word at a path is one of these; null is no word.
+#[track_caller]
+fn words_at(document: &Value, path: &str, words: &str) {
+    for value in values(document, path).into_iter().filter(|value| !value.is_null()) {
+        let word = value.as_str().unwrap_or_else(|| panic!("{path} is no text: {value}"));
+        assert!(words.split(' ').any(|known| known == word), "{path} is `{word}`");
+    }
+}
+
+const OUTCOMES: &str = "shipped reported nothing-to-do empty rejected escalated over-budget cannot plateaued refused failed \
+                        rate-limited interrupted cancelled";
+const STAGES: &str = "recall probe isolate make seal gate check approve send record";
+
+#[track_caller]
+fn is_a_round(document: &Value) {
+    has_keys(
+        document,
+        "schema loop round outcome exit reasons base tree candidate attempts gates verdict outbox boundary spend report",
+    );
+    values(document, "reasons[]").into_iter().for_each(|reason| has_keys(reason, "stage code text"));
+    values(document, "gates[]").into_iter().for_each(|gate| has_keys(gate, "name status exit duration_ms evidence"));
+    if !document["verdict"].is_null() {
+        has_keys(&document["verdict"], "verdict mean scores");
+    }
+    values(document, "outbox[]").into_iter().for_each(|item| has_keys(item, "id kind state target receipt"));
+    has_keys(&document["boundary"], "level filesystem network processes gaps");
+    has_keys(&document["spend"], "tokens usd wall_ms known");
+    has_keys(&document["spend"]["tokens"], "input output cache_read cache_write");
+    words_at(document, "outcome", OUTCOMES);
+    words_at(document, "reasons[].stage", STAGES);
+    words_at(document, "gates[].status", "passed rejected failed skipped");
+    words_at(document, "outbox[].state", "staged waiting claimed sent in-doubt refused quarantined");
+    words_at(document, "boundary.level", "kernel process off");
+    words_at(document, "verdict.verdict", "pass fail escalate");
+}
+
+#[test]
+fn rounds_have_the_keys_of_the_contract_wherever_they_are_printed() {
+    let world = World::new();
+    let dry = world.json("run fix --dry-run", 0);
+    let waiting = world.json("run fix --item issue-7", 10);
+    let runs = [dry, waiting, world.run("look", 0), world.run("slack", 11), world.run("talk", 10)];
+    runs.iter().for_each(is_a_round);
+    check_shape!("run", &runs);
+
+    let approved = world.json(&format!("approve {}", round(&runs[1])), 0);
+    let denied = world.json(&format!("deny {} --why no", round(&runs[4])), 0);
+    let shown: Vec<_> = runs.iter().map(|run| world.json(&format!("show {}", round(run)), 0)).collect();
+    let again = world.json(&format!("retry {}", round(&runs[1])), 10);
+    shown.iter().chain([&approved, &denied, &again]).for_each(is_a_round);
+    check_shape!("show", shown.iter().chain([&approved, &denied]));
+    assert_eq!(shown[1], approved, "what is shown later is what was told then");
+    assert_eq!((&denied["outcome"], &denied["exit"]), (&"rejected".into(), &11.into()));
+}
+
+#[test]
+fn lists_have_the_keys_of_the_contract() {
+    let world = World::new();
+    let (empty, nobody) = (world.json("status", 0), world.json("inbox", 0));
+    world.break_a_loop();
+    drop(world.json("run fix --item issue-7", 10));
+    for (name, code) in [("look", 0), ("slack", 11), ("talk", 10)] {
+        drop(world.run(name, code));
+    }
+    let status = world.json("status", 0);
+    has_keys(&status, "schema daemon loops");
+    for line in values(&status, "loops[]") {
+        has_keys(
+            line,
+            "loop repo cadence level status last_run next runs success_rate items avg_duration_s failures spend",
+        );
+        has_keys(line, "waiting paused_reason");
+    }
+    words_at(&status, "loops[].status", "idle due running waiting paused cooling-down stopped invalid");
+    check_shape!("status", [&empty, &status]);
+
+    let inbox = world.json("inbox", 0);
+    assert_eq!(values(&inbox, "items[]").len(), 2);
+    values(&inbox, "items[]")
+        .into_iter()
+        .for_each(|item| has_keys(item, "id loop round kind risk candidate summary expires"));
+    words_at(&inbox, "items[].kind", "approval in-doubt item-failed");
+    words_at(&inbox, "items[].risk", "low medium high");
+    check_shape!("inbox", [&nobody, &inbox]);
+
+    let rounds = world.json("rounds", 0);
+    words_at(&rounds, "rounds[].outcome", OUTCOMES);
+    check_shape!("rounds", [&rounds]);
+    let loops = [world.json("show fix", 0), world.json("show look", 0)];
+    for shown in &loops {
+        values(shown, "receipts[]").into_iter().for_each(|one| has_keys(one, "due trigger receipt reason round"));
+        words_at(shown, "receipts[].receipt", "ran");
+    }
+    check_shape!("show-loop", &loops);
+}
+
+#[test]
+fn looks_at_the_record_have_their_documented_shapes() {
+    let world = World::new();
+    let (fixed, looked) = (world.run("fix", 10), world.run("look", 0));
+    let of_rounds =
+        [world.json(&format!("why {}", round(&fixed)), 0), world.json("why fix", 0), world.json("why talk", 0)];
+    of_rounds.iter().for_each(|why| words_at(why, "outcome", OUTCOMES));
+    check_shape!("why", &of_rounds);
+    let logs = world.json(&format!("logs {}", round(&fixed)), 0);
+    check_shape!("logs", [&logs], &["events[].body"]);
+    check_shape!("report", [&world.json(&format!("report {}", round(&looked)), 0)]);
+    check_shape!("take", [&world.json(&format!("take {}", round(&fixed)), 0)]);
+    let freed = [world.json("gc --days 0 --dry-run", 0), world.json("gc --days 0", 0)];
+    words_at(&freed[1], "removed[].kind", "workspace transcripts report evidence");
+    check_shape!("gc", &freed);
+    let whole = world.json("verify", 0);
+    edit(&world.env.state().join("store.db"));
+    check_shape!("verify", [&whole, &world.json("verify", 1)]);
+}
+
+/// Edits an event behind the store's back, with the journal's own guards taken away.
+fn edit(store: &std::path::Path) {
+    let sql = "DROP TRIGGER events_keep_update; UPDATE events SET body = replace(body, 'ada', 'eve') WHERE seq = 1";
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(store);
+        let mut conn = sqlx::SqliteConnection::connect_with(&options).await.expect("opens");
+        sqlx::raw_sql(sql).execute(&mut conn).await.expect("edits");
+        conn.close().await.expect("closes");
+    });
+}
+
+#[test]
+fn looks_at_files_and_the_machine_have_their_documented_shapes() {
+    let world = World::new();
+    let well = world.json("check", 0);
+    let gates = [world.json("gates test fix", 0), world.json("gates test look", 0)];
+    gates.iter().for_each(|one| words_at(one, "gates[].status", "passed rejected failed skipped"));
+    check_shape!("gates-test", &gates);
+    world.break_a_loop();
+    world.repo.write(".loopwright/loops/fix.md", "not a loop");
+    check_shape!("check", [&well, &world.json("check", 2)]);
+    check_shape!("config", [&world.json("config", 0)], &["settings[].value"]);
+    let doctor = world.json("doctor", 0);
+    words_at(&doctor, "checks[].status", "ok gap info");
+    check_shape!("doctor", [&doctor]);
+    let first = world.json("init", 0);
+    world.repo.write_executable("run-tests.sh", "#!/bin/sh\nexit 1\n");
+    check_shape!("init", [&first, &world.json("init", 0)]);
+}
+
+#[test]
+fn demo_prints_one_document_with_its_three_rounds() {
+    let world = World::new();
+    let demo = world.json("demo", 0);
+    assert_eq!((&demo["as_told"], values(&demo, "rounds[]").len()), (&true.into(), 3));
+    values(&demo, "rounds[]").into_iter().for_each(is_a_round);
+    check_shape!("demo", [&demo], &["rounds"]);
+}
+
+#[test]
+fn errors_are_documents_too() {
+    let world = World::new();
+    world.break_a_loop();
+    let errors = [
+        world.json("rnu fix", 2),
+        world.json("run nothing", 2),
+        world.json("run broken", 2),
+        world.json("show nothing", 2),
+        world.json("verify", 2),
+        world.json("--repo /nowhere-at-all check", 2),
+        world.json("deny nothing", 2),
+    ];
+    for error in &errors {
+        assert_eq!(error.as_object().map(serde_json::Map::len), Some(2), "{error}");
+        has_keys(&error["error"], "kind text hints places");
+        words_at(error, "error.kind", "failed usage invalid unknown refused held interrupted");
+        let ways_out = values(error, "error.hints[]").len() + values(error, "error.places[]").len();
+        assert!(ways_out > 0, "neither a way out nor a place is shown: {error}");
+    }
+    has_keys(&errors[2]["error"]["places"][0], "file line column");
+    check_shape!("error", &errors);
+}
+
+#[test]
+fn every_shape_is_in_the_documentation_word_for_word() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let documentation = std::fs::read_to_string(root.join("../../docs/json.md")).expect("docs/json.md is there");
+    let shapes = std::fs::read_dir(root.join("tests/json_shapes/shapes")).expect("the shapes are there");
+    let mut count = 0;
+    for shape in shapes.map(|entry| entry.expect("an entry").path()) {
+        let text = std::fs::read_to_string(&shape).expect("a shape is text");
+        assert!(documentation.contains(&format!("```text\n{text}```\n")), "docs/json.md lacks {}", shape.display());
+        count += 1;
+    }
+    assert_eq!(documentation.matches("```text\n").count(), count, "docs/json.md shows a shape that is not tested");
+}
