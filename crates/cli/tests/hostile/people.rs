@@ -1,6 +1,6 @@
 //! What people see and own: their terminal, their checkout, their one store (families D, J and P).
 
-use crate::stage::{FIX, PASS, Stage};
+use crate::stage::{FIX, PASS, Stage, contains, with_cookie};
 use loopwright_testkit::wait;
 use std::time::Duration;
 
@@ -106,6 +106,9 @@ fn h209_a_second_run_on_the_same_store_names_the_holder() {
     stage.commit(&format!("@ maker\nwrite {} x\nsleep-until {}\n{FIX}{PASS}", ready.display(), go.display()));
     let first = stage.start();
     wait::until("the first maker to run", Duration::from_secs(30), || ready.exists());
+    let here = stage.env.root().display().to_string();
+    let ours = |pid: &u32| std::fs::read(format!("/proc/{pid}/environ")).is_ok_and(|bytes| contains(&bytes, &here));
+    assert!(with_cookie("r").iter().any(ours), "the oracle sees a living process of a round");
     let second = stage.env.loopwright_in(stage.repo.path(), ["run", "fix", "--json"]).code(1);
     assert!(second.stdout().contains(&first.child.id().to_string()), "{}", second.stdout());
     std::fs::write(&go, "").expect("a file can be written");
