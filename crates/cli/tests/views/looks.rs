@@ -2,6 +2,7 @@
 
 use super::fixture::{FIX, Place, keys};
 use loopwright_testkit::TestEnv;
+use std::io::{BufRead as _, BufReader};
 
 const STATUS_KEYS: [&str; 15] = [
     "loop",
@@ -160,6 +161,54 @@ fn logs_show_what_agents_wrote_without_one_raw_escape() {
     assert_eq!(keys(&document), ["schema", "loop", "round", "events", "transcripts"]);
     assert_eq!(keys(&document["events"][0]), ["seq", "index", "at", "kind", "body"]);
     assert_eq!(document["events"][0]["kind"], "started");
+}
+
+#[test]
+fn followed_log_shows_what_an_agent_writes_while_it_writes() {
+    let place = Place::new();
+    let go = place.env.root().join("go");
+    let more = "check: none\nbudget: { round: { idle: 20s } }";
+    place.add("slow", "L1", more, &format!("@ maker\nsay under way\nsleep-until {}\nsay done\n", go.display()));
+    let quiet = std::process::Stdio::null;
+    let mut run = place.env.command(place.repo.path());
+    let mut run = run.args(["run", "slow"]).stdout(quiet()).stderr(quiet()).spawn().expect("starts");
+    loopwright_testkit::wait::until("the round begins", std::time::Duration::from_secs(20), || {
+        place.run("logs slow").stdout().contains("maker-started")
+    });
+    let mut follow = place.env.command(place.repo.path());
+    let mut follow = follow.args(["logs", "-f", "slow"]).stdout(std::process::Stdio::piped()).spawn().expect("starts");
+    let mut lines = BufReader::new(follow.stdout.take().expect("a pipe")).lines().map(|line| line.expect("text"));
+    assert!(lines.any(|line| line == "  maker-1 | under way"), "it was shown only at the end");
+    std::fs::write(go, "").expect("writes");
+    assert!(lines.any(|line| line == "  maker-1 | done") && lines.any(|line| line.contains(" recorded ")));
+    assert!(run.wait().expect("ends").success() && follow.wait().expect("ends").success());
+}
+
+#[test]
+fn lists_in_a_repository_are_about_its_own_loops() {
+    let place = Place::new();
+    let here = place.round("fix", 10);
+    let other = place.env.repo("other");
+    for name in [".loopwright/loops/fix.md", ".loopwright/fix.script", "calc.sh"] {
+        other.write(name, place.repo.read(name));
+    }
+    other.commit("first");
+    drop(place.env.loopwright_in(other.path(), ["run", "fix"]).code(10));
+    for line in ["rounds --json", "rounds fix --json"] {
+        let rounds = place.run(line).success().json();
+        assert_eq!(rounds["rounds"].as_array().map(Vec::len), Some(1), "{rounds}");
+        assert_eq!(rounds["rounds"][0]["round"], here.as_str());
+    }
+    for line in ["logs --json", "logs fix --json", "report --json", "report fix --json"] {
+        assert_eq!(place.run(line).success().json()["round"], here.as_str(), "{line}");
+    }
+    let everywhere = place.env.loopwright(["rounds", "--json"]).success().json();
+    assert_eq!(everywhere["rounds"].as_array().map(Vec::len), Some(2));
+    // A loop's name where a round is needed is explained, never guessed.
+    for line in ["take fix", "retry fix", "approve fix", "deny fix --why no"] {
+        let refused = place.run(line).code(2).stderr();
+        assert!(refused.contains("`fix` is a loop, and one of its rounds is needed"), "{refused}");
+    }
 }
 
 #[test]
