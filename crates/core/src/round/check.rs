@@ -2,7 +2,7 @@
 
 use super::approve;
 use super::attempts;
-use super::event::{AgentEnd, AgentStarted, Checked, Stage};
+use super::event::{AgentEnd, AgentStarted, Checked, Shown, Stage};
 use super::gate::Passed;
 use super::phase::AgentRun;
 use super::{Action, Misfit, Phase, Round, Step};
@@ -69,7 +69,7 @@ pub(super) fn checked(mut round: Round, checked: Checked) -> Result<Step, Misfit
     }
     match unusable {
         Some(text) => Ok(try_again(round, passed, "checker-failed", text)),
-        None => Ok(judged(round, passed, checked.judgement)),
+        None => Ok(judged(round, passed, checked.judgement, checked.shown)),
     }
 }
 
@@ -84,8 +84,13 @@ fn unusable(end: &AgentEnd) -> Option<String> {
     }
 }
 
-fn judged(round: Round, passed: Passed, judgement: Judgement) -> Step {
+/// A pass by a checker that did not see all is not enough by itself: a person has to look.
+fn judged(round: Round, passed: Passed, judgement: Judgement, shown: Shown) -> Step {
     match judgement {
+        Judgement::Pass { .. } if shown == Shown::Part => {
+            let why = "the change was too long for the checker to see all of it".to_owned();
+            approve::verified(round, Verified { passed, asks_for_human: Some(why) })
+        }
         Judgement::Pass { .. } => approve::verified(round, Verified { passed, asks_for_human: None }),
         Judgement::Escalate { reasons, .. } => {
             approve::verified(round, Verified { passed, asks_for_human: Some(reasons.join("; ")) })

@@ -346,6 +346,26 @@ pub struct Checked {
     pub spend: Spend,
     /// Content hash of the transcript.
     pub transcript: Option<String>,
+    /// Whether it was shown the whole change.
+    #[serde(default, skip_serializing_if = "Shown::is_whole")]
+    pub shown: Shown,
+}
+
+/// How much of the change a checker was shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Shown {
+    /// All of it.
+    #[default]
+    Whole,
+    /// Only a part: it did not fit.
+    Part,
+}
+
+impl Shown {
+    fn is_whole(&self) -> bool {
+        *self == Self::Whole
+    }
 }
 
 /// A person's answer, bound to what they saw.

@@ -26,8 +26,8 @@ pub use attempts::Feedback;
 pub use check::Verified;
 pub use event::{
     AgentEnd, AgentStarted, Baselined, Boundary, Broke, Ceiling, ChangeFact, Checked, Delivered, DeliveryResult, Event,
-    Gated, Isolated, Item, Made, PersonSaid, Probed, Recalled, Recorded, SealFindings, Sealed, Stage, Staged, Started,
-    Stopped, StoppedBy,
+    Gated, Isolated, Item, Made, PersonSaid, Probed, Recalled, Recorded, SealFindings, Sealed, Shown, Stage, Staged,
+    Started, Stopped, StoppedBy,
 };
 pub use facts::{Attempt, Facts, Reason};
 pub use gate::Passed;

@@ -35,7 +35,7 @@ pub(super) fn notes(spec: &LoopSpec) -> Vec<String> {
 }
 
 /// Keys that are part of the format and that this build does not act on.
-fn without_effect(spec: &LoopSpec) -> [(bool, &'static str); 10] {
+fn without_effect(spec: &LoopSpec) -> [(bool, &'static str); 11] {
     let fallback = spec.agents.values().any(|agent| !agent.fallback.is_empty());
     [
         (!spec.paths.is_empty(), "`paths`"),
@@ -48,6 +48,7 @@ fn without_effect(spec: &LoopSpec) -> [(bool, &'static str); 10] {
         (spec.priority != 0, "`priority`"),
         (spec.budget.item != Ceilings::default(), "`budget.item`"),
         (fallback, "`fallback`"),
+        (spec.open_max != 3, "`open_max`"),
     ]
 }
 

@@ -323,7 +323,14 @@ fn checked(attempt: u32, choice: &Choice) -> Event {
         6 if choice.b.is_multiple_of(2) => Judgement::Forged { why: "the nonce is not this round's".into() },
         _ => Judgement::Pass { scored: scored(VerdictWord::Pass) },
     };
-    Event::Checked(Box::new(Checked { attempt, end: end(choice), judgement, spend: spend(choice), transcript: None }))
+    Event::Checked(Box::new(Checked {
+        attempt,
+        end: end(choice),
+        judgement,
+        spend: spend(choice),
+        transcript: None,
+        shown: loopwright_core::round::Shown::Whole,
+    }))
 }
 
 /// A person's answer, mostly about the candidate that waits.

@@ -7,8 +7,8 @@ use loopwright_core::level::LoopLevel;
 use loopwright_core::outbox::StagedItem;
 use loopwright_core::round::{
     AgentEnd, AgentStarted, Baselined, Boundary, Broke, Ceiling, ChangeFact, Checked, Delivered, DeliveryResult, Event,
-    Gated, Isolated, Item, Made, PersonSaid, Probed, Recalled, Recorded, SealFindings, Sealed, Stage, Staged, Started,
-    Stopped, StoppedBy,
+    Gated, Isolated, Item, Made, PersonSaid, Probed, Recalled, Recorded, SealFindings, Sealed, Shown, Stage, Staged,
+    Started, Stopped, StoppedBy,
 };
 use loopwright_core::spec::{ActionKind, CheckMode, Gate, ItemsForm, LoopSpec, OutputSpec, ProbeSpec, RunGate};
 use loopwright_core::units::Usd;
@@ -243,7 +243,8 @@ fn checked(words: &Words<'_>, attempt: u32) -> Checked {
         Some("forged") => Judgement::Forged { why: "the nonce is not this round's".into() },
         Some(_) | None => Judgement::Missing,
     };
-    Checked { attempt, end: end(words), judgement, spend: spend(words), transcript: None }
+    let shown = if words.has("cut") { Shown::Part } else { Shown::Whole };
+    Checked { attempt, end: end(words), judgement, spend: spend(words), transcript: None, shown }
 }
 
 fn said(words: &Words<'_>) -> PersonSaid {

@@ -3,11 +3,12 @@
 
 use super::{Run, Trouble, isolate};
 use loopwright_core::prompt::{self, CheckerBrief, FileDiff, GateEvidence, MakerBrief, Named, WorkItem};
-use loopwright_core::round::{Attempt, Feedback, Stage};
+use loopwright_core::round::{Attempt, Feedback, Shown, Stage};
 use loopwright_core::verdict::{self, TreeChange};
 
 /// Bytes of diff a checker is shown.
 const DIFF_MAX: usize = 256 << 10;
+const CUT: &str = "the diff was too long and is cut here: you have not seen all of it, so do not pass it";
 /// Bytes of one context file.
 const CONTEXT_MAX: usize = 64 << 10;
 
@@ -32,10 +33,12 @@ impl Run<'_> {
         Ok(brief.render())
     }
 
-    pub(super) async fn checker_brief(&self, sealed: &Attempt, nonce: &str) -> Result<String, Trouble> {
+    /// What the checker is told, and whether that holds the whole diff.
+    pub(super) async fn checker_brief(&self, sealed: &Attempt, nonce: &str) -> Result<(String, Shown), Trouble> {
         let spec = self.spec();
         let change = if sealed.has_change() { TreeChange::Some } else { TreeChange::None };
-        let (diff, mut remarks) = self.diff(sealed).await?;
+        let (diff, shown) = self.diff(sealed).await?;
+        let mut remarks = if shown == Shown::Part { vec![CUT.to_owned()] } else { Vec::new() };
         remarks.extend(sealed.findings.notes.iter().cloned());
         remarks.extend(sealed.findings.sensitive.iter().map(|path| format!("sensitive path: {path}")));
         remarks.extend(sealed.inputs_edited.iter().map(|path| format!("gate input edited: {path}")));
@@ -56,7 +59,7 @@ impl Run<'_> {
             tree: sealed.tree.clone().unwrap_or_default(),
             candidate: sealed.candidate.clone().unwrap_or_default(),
         };
-        Ok(brief.render())
+        Ok((brief.render(), shown))
     }
 
     fn work_item(&self) -> Option<WorkItem> {
@@ -90,15 +93,13 @@ impl Run<'_> {
     }
 
     /// The diff from raw trees. One that does not fit is cut, and the checker is told that it did not see all.
-    async fn diff(&self, sealed: &Attempt) -> Result<(Vec<FileDiff>, Vec<String>), Trouble> {
+    async fn diff(&self, sealed: &Attempt) -> Result<(Vec<FileDiff>, Shown), Trouble> {
         let base = isolate::parse(self.round.facts().base.as_deref().unwrap_or_default())?;
         let commit = isolate::parse(sealed.commit.as_deref().unwrap_or_default())?;
         let diff = self.spaces.engine().unified_diff(&base, &commit, DIFF_MAX).await;
         let diff = diff.map_err(|error| Trouble::broke(Stage::Check, "diff", &error))?;
-        let cut =
-            "the diff was too long and is cut here: you have not seen all of it, so read the files or do not pass it";
-        let remarks = if diff.whole { Vec::new() } else { vec![cut.to_owned()] };
-        Ok((split(&diff.text), remarks))
+        let shown = if diff.whole { Shown::Whole } else { Shown::Part };
+        Ok((split(&diff.text), shown))
     }
 }
 

@@ -26,7 +26,8 @@ impl Run<'_> {
         let name = self.bind.checker.as_ref().map_or("none", |agent| agent.name()).to_owned();
         self.stage(Stage::Check, format!("fresh checker with {name}"));
         let desk = self.desk().await?;
-        let invocation = self.checker_invocation(attempt, &desk).await?;
+        let (prompt, shown) = self.checker_brief(self.sealed_attempt()?, &desk.nonce).await?;
+        let invocation = self.checker_invocation(attempt, &desk, prompt)?;
         let reserved = self.reservation();
         let started = AgentStarted {
             attempt,
@@ -46,6 +47,7 @@ impl Run<'_> {
             judgement,
             spend: spend_of(&outcome, reserved, wall_ms),
             transcript,
+            shown,
         })))
     }
 
@@ -92,10 +94,9 @@ impl Run<'_> {
         })
     }
 
-    async fn checker_invocation(&self, attempt: u32, desk: &Desk) -> Result<Invocation, Trouble> {
+    fn checker_invocation(&self, attempt: u32, desk: &Desk, prompt: String) -> Result<Invocation, Trouble> {
         let workspace = self.workspace(Stage::Check)?;
         let sealed = self.sealed_attempt()?;
-        let prompt = self.checker_brief(sealed, &desk.nonce).await?;
         let model = self.agent_spec(Role::Checker).and_then(|agent| agent.model.clone());
         Ok(Invocation {
             role: Role::Checker,
@@ -105,7 +106,7 @@ impl Run<'_> {
             prompt,
             workspace: desk.view.clone(),
             outbox: desk.outbox.clone(),
-            state_file: self.write_state_file(workspace)?,
+            state_file: self.write_state_file(workspace, Role::Checker)?,
             items: Some(desk.items.clone()),
             home: desk.home.clone(),
             tmp: desk.tmp.clone(),

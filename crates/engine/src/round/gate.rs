@@ -52,6 +52,14 @@ impl Run<'_> {
         Ok((sealed, facts.map_err(gates_trouble(Stage::Gate))?))
     }
 
+    /// Finds gate programs now, for later.
+    pub(super) async fn resolve_gates(&mut self) -> Result<(), Trouble> {
+        if !self.spec().gates.is_empty() {
+            self.resolved().await?;
+        }
+        Ok(())
+    }
+
     /// Gate programs and scripts, found before the maker could put others in their place.
     async fn resolved(&mut self) -> Result<Resolved, Trouble> {
         if let Some(resolved) = &self.resolved {

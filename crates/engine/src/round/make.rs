@@ -6,6 +6,7 @@ use crate::agents::{AgentError, AgentLimits, AgentOutcome, Invocation};
 use crate::proc::{Cancel, Cookie, How};
 use crate::staging;
 use crate::store::{Ceiling, Change, Reserve, SpendScope};
+use crate::workspace::Workspace;
 use crate::{clock, prices};
 use loopwright_core::BoxFuture;
 use loopwright_core::budget::{self, BudgetLimit, Reservation, Spend, Usage};
@@ -33,6 +34,8 @@ impl Run<'_> {
         self.has_time()?;
         let attempt = self.round.facts().attempt_number() + 1;
         self.stage(Stage::Make, format!("attempt {attempt} with {}", self.bind.maker.name()));
+        // Gate programs are found before a maker can put others in their place.
+        self.resolve_gates().await?;
         let workspace = self.workspace(Stage::Make)?.clone();
         staging::clear(&workspace.outbox).map_err(|error| Trouble::broke(Stage::Make, "outbox", &error))?;
         let invocation = self.maker_invocation(attempt, feedback).await?;
@@ -56,7 +59,7 @@ impl Run<'_> {
 
     async fn maker_invocation(&self, attempt: u32, feedback: Option<&Feedback>) -> Result<Invocation, Trouble> {
         let workspace = self.workspace(Stage::Make)?;
-        let state_file = self.write_state_file(workspace)?;
+        let state_file = self.write_state_file(workspace, Role::Maker)?;
         Ok(Invocation {
             role: Role::Maker,
             loop_name: self.spec().name.clone(),
@@ -83,11 +86,13 @@ impl Run<'_> {
     }
 
     /// What the loop remembers, for a role to read; written anew for each start.
-    pub(super) fn write_state_file(&self, workspace: &crate::workspace::Workspace) -> Result<PathBuf, Trouble> {
+    /// A checker gets no history: a maker's own words from earlier rounds may stand in it.
+    pub(super) fn write_state_file(&self, workspace: &Workspace, role: Role) -> Result<PathBuf, Trouble> {
         let facts = self.round.facts();
+        let history = if role == Role::Maker { facts.history.as_slice() } else { &[] };
         let state = serde_json::json!({
             "schema": 1, "loop": facts.started.spec.name, "round": facts.started.round,
-            "item": facts.item, "history": facts.history,
+            "item": facts.item, "history": history,
         });
         let path = workspace.root.join("state.json");
         let written = self.engine.places.write(&path, state.to_string().as_bytes());
