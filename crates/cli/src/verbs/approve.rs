@@ -7,7 +7,7 @@ use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::output::safe;
 use crate::view::find;
-use loopwright::store::{InboxRow, Store};
+use loopwright::store::{InboxQuery, InboxRow, Store};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
 use loopwright_core::spec::LoopSpec;
@@ -40,11 +40,14 @@ pub(super) async fn question(store: &dyn Store, id: &str) -> Result<InboxRow, Co
         Some(question) => question,
         None => {
             let round = find::round(store, id).await?;
-            let asked = store.inbox_item(&format!("a-{}", round.id)).await?;
+            let asked = match store.inbox_item(&format!("a-{}", round.id)).await? {
+                Some(asked) if asked.closed_ms.is_none() => Some(asked),
+                asked => doubt(store, &round.id).await?.or(asked),
+            };
             asked.ok_or_else(|| not_waiting(&round.id, round.outcome.as_deref().unwrap_or(&round.phase)))?
         }
     };
-    if question.kind != "approval" {
+    if !matches!(question.kind.as_str(), "approval" | "in-doubt") {
         let text = format!("`{}` is no question of yes or no: {}", question.id, question.summary);
         return Err(CommandError::refused(text).hint(format!("see `loopwright show {}`", question.round)));
     }
@@ -54,6 +57,12 @@ pub(super) async fn question(store: &dyn Store, id: &str) -> Result<InboxRow, Co
         return Err(not_waiting(&question.round, &outcome));
     }
     Ok(question)
+}
+
+/// The open question whether something of a round arrived.
+async fn doubt(store: &dyn Store, round: &str) -> Result<Option<InboxRow>, CommandError> {
+    let open = store.inbox(InboxQuery::Open(1000)).await?;
+    Ok(open.into_iter().find(|question| question.round == round && question.kind == "in-doubt"))
 }
 
 fn not_waiting(round: &str, outcome: &str) -> CommandError {

@@ -105,7 +105,11 @@ pub(crate) fn next(report: &RoundReport) -> Vec<String> {
     let steps: Vec<String> = match report.outcome {
         None => vec![format!("loopwright logs -f {round}")],
         Some(RoundOutcome::Escalated) if report.outbox.iter().any(|item| item.state == "in-doubt") => {
-            vec!["look at the receiver: an item may or may not have arrived; it is never sent again blindly".to_owned()]
+            vec![
+                "look at the receiver: an item may or may not have arrived; it is never sent again blindly".to_owned(),
+                format!("it is there:     loopwright approve {round}"),
+                format!("it is not there: loopwright deny {round} --why \"…\""),
+            ]
         }
         Some(RoundOutcome::Escalated) => vec![
             format!("look:    loopwright report {round}"),

@@ -1,9 +1,9 @@
 //! Approve: the human gate, by level. The only place that makes the [`Approved`] token.
 
 use super::check::Verified;
-use super::event::{PersonSaid, Stage};
+use super::event::{DeliveryResult, PersonSaid, Stage};
 use super::facts::{Attempt, Facts};
-use super::{Action, Misfit, Phase, Round, Step};
+use super::{Action, Misfit, Phase, Round, Step, send};
 use crate::human_gate::{GateDecision, ProposedAction, Risk};
 use crate::level::LoopLevel;
 use crate::outcome::RoundOutcome;
@@ -72,12 +72,19 @@ pub(super) fn decided(round: Round, decision: GateDecision) -> Result<Step, Misf
         return Err(round.misfit("decided", "no human gate was asked"));
     };
     match decision {
-        GateDecision::AutoProceed => Ok(send(round, &verified)),
+        GateDecision::AutoProceed => Ok(let_out(round, &verified)),
         GateDecision::Escalate { reason } => Ok(wait(round, verified, "escalated", reason)),
     }
 }
 
 pub(super) fn approved(mut round: Round, said: PersonSaid) -> Result<Step, Misfit> {
+    if let Phase::Doubting(approved) = &round.phase {
+        if said.candidate != approved.candidate() {
+            return Err(round.misfit("approved", "the answer is for another candidate"));
+        }
+        let found = DeliveryResult::Sent { place: format!("confirmed by {}", said.actor) };
+        return Ok(send::looked(round, &said.actor, &found));
+    }
     let Phase::Waiting(verified) = round.phase.clone() else {
         return Err(round.misfit("approved", "it does not wait for a person"));
     };
@@ -90,14 +97,18 @@ pub(super) fn approved(mut round: Round, said: PersonSaid) -> Result<Step, Misfi
     if round.facts.started.spec.level == LoopLevel::L1Report || outward(&round.facts).next().is_none() {
         return Ok(round.finish(RoundOutcome::Reported));
     }
-    Ok(send(round, &verified))
+    Ok(let_out(round, &verified))
 }
 
 pub(super) fn denied(round: Round, said: &PersonSaid) -> Result<Step, Misfit> {
+    let why = said.why.as_deref().unwrap_or("no reason given");
+    if matches!(round.phase, Phase::Doubting(_)) {
+        let found = DeliveryResult::Refused { text: format!("not there, says {}: {why}", said.actor) };
+        return Ok(send::looked(round, &said.actor, &found));
+    }
     if !matches!(round.phase, Phase::Waiting(_)) {
         return Err(round.misfit("denied", "it does not wait for a person"));
     }
-    let why = said.why.as_deref().unwrap_or("no reason given");
     let text = format!("denied by {}: {why}", said.actor);
     Ok(round.end(RoundOutcome::Rejected, Stage::Approve, "denied", text))
 }
@@ -109,7 +120,7 @@ pub(super) fn expired(round: Round) -> Result<Step, Misfit> {
     Ok(round.end(RoundOutcome::Rejected, Stage::Approve, "expired", "nobody answered in time"))
 }
 
-fn send(round: Round, verified: &Verified) -> Step {
+fn let_out(round: Round, verified: &Verified) -> Step {
     let approved = Approved { candidate: verified.candidate().to_owned() };
     let positions = outward(&round.facts).map(|item| item.position).collect();
     round.to(Phase::Sending(approved), vec![Action::Send(positions)])

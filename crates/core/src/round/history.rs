@@ -45,6 +45,7 @@ fn standing(round: &Round) -> String {
         Phase::Making(run) => format!("make {run:?}").to_lowercase(),
         Phase::Checking(_, run) => format!("check {run:?}").to_lowercase(),
         Phase::Baselining => "baseline".to_owned(),
+        Phase::Doubting(_) => "in doubt".to_owned(),
         phase => phase.word().to_owned(),
     }
 }

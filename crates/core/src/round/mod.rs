@@ -128,7 +128,7 @@ impl Round {
     pub fn outcome(&self) -> Option<RoundOutcome> {
         match self.phase {
             Phase::Recording(outcome) | Phase::Ended(outcome) => Some(outcome),
-            Phase::Waiting(_) => Some(RoundOutcome::Escalated),
+            Phase::Waiting(_) | Phase::Doubting(_) => Some(RoundOutcome::Escalated),
             Phase::Recalling
             | Phase::Probing
             | Phase::Isolating
@@ -145,7 +145,7 @@ impl Round {
     /// Whether nothing more will happen by itself: over, or waiting for a person with its report written.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
-        matches!(self.phase, Phase::Ended(_) | Phase::Waiting(_))
+        matches!(self.phase, Phase::Ended(_) | Phase::Waiting(_) | Phase::Doubting(_))
     }
 
     fn misfit(&self, event: &'static str, why: &'static str) -> Misfit {

@@ -32,6 +32,8 @@ pub enum Phase {
     Waiting(Verified),
     /// Delivering.
     Sending(Approved),
+    /// Waiting for a person to say whether something arrived.
+    Doubting(Approved),
     /// Writing the report.
     Recording(RoundOutcome),
     /// Over.
@@ -60,7 +62,7 @@ impl Phase {
             Self::Gating => Stage::Gate,
             Self::Checking(..) => Stage::Check,
             Self::Approving(_) | Self::Waiting(_) => Stage::Approve,
-            Self::Sending(_) => Stage::Send,
+            Self::Sending(_) | Self::Doubting(_) => Stage::Send,
             Self::Recording(_) | Self::Ended(_) => Stage::Record,
         }
     }
@@ -69,7 +71,7 @@ impl Phase {
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
-            Self::Waiting(_) => "waiting",
+            Self::Waiting(_) | Self::Doubting(_) => "waiting",
             Self::Ended(_) => "ended",
             Self::Recalling
             | Self::Probing

@@ -7,6 +7,7 @@ pub(super) fn recorded(mut round: Round, recorded: Recorded) -> Result<Step, Mis
     round.facts.report = recorded.report.or(round.facts.report);
     match round.phase.clone() {
         Phase::Waiting(verified) => Ok(round.to(Phase::Waiting(verified), Vec::new())),
+        Phase::Doubting(approved) => Ok(round.to(Phase::Doubting(approved), Vec::new())),
         Phase::Recording(outcome) => Ok(round.to(Phase::Ended(outcome), Vec::new())),
         Phase::Recalling
         | Phase::Probing

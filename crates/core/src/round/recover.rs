@@ -9,7 +9,7 @@ use crate::outcome::RoundOutcome;
 /// We or the world broke. Before anything left, the round fails; while sending, the open items are in doubt, not lost.
 pub(super) fn broke(round: Round, broke: Broke) -> Result<Step, Misfit> {
     match round.phase {
-        Phase::Waiting(_) | Phase::Ended(_) => Err(round.misfit("broke", "nothing is under way")),
+        Phase::Waiting(_) | Phase::Doubting(_) | Phase::Ended(_) => Err(round.misfit("broke", "nothing is under way")),
         Phase::Recording(_) => Err(round.misfit("broke", "the end is already decided")),
         Phase::Sending(_) => Err(round.misfit("broke", "deliveries end one by one")),
         Phase::Recalling
@@ -42,6 +42,7 @@ pub(super) fn ceiling(round: Round, ceiling: Ceiling) -> Result<Step, Misfit> {
         | Phase::Approving(_)
         | Phase::Waiting(_)
         | Phase::Sending(_)
+        | Phase::Doubting(_)
         | Phase::Recording(_)
         | Phase::Ended(_) => Err(round.misfit("ceiling", "no agent is due")),
     }
@@ -56,6 +57,7 @@ pub(super) fn stopped(round: Round, stopped: Stopped) -> Result<Step, Misfit> {
     match round.phase {
         Phase::Ended(_) | Phase::Recording(_) => Err(round.misfit("stopped", "it is over")),
         Phase::Sending(_) => Err(round.misfit("stopped", "deliveries are finished, not stopped")),
+        Phase::Doubting(_) => Err(round.misfit("stopped", "only a look at the receiver ends a doubt")),
         Phase::Waiting(_) if stopped.by == StoppedBy::Signal => Err(round.misfit("stopped", "it waits for a person")),
         Phase::Recalling
         | Phase::Probing
@@ -92,7 +94,7 @@ pub(super) fn recovered(mut round: Round) -> Result<Step, Misfit> {
         }
         Phase::Approving(verified) => return Ok(approve::verified(round, verified)),
         Phase::Sending(_) => vec![Action::Send(unsent(&round))],
-        Phase::Waiting(_) | Phase::Recording(_) => vec![Action::Record],
+        Phase::Waiting(_) | Phase::Doubting(_) | Phase::Recording(_) => vec![Action::Record],
         Phase::Ended(_) => return Err(round.misfit("recovered", "it is over")),
     };
     let phase = round.phase.clone();

@@ -2,7 +2,7 @@
 
 use super::approve::outward;
 use super::event::{Delivered, DeliveryResult, Stage};
-use super::{Misfit, Phase, Round, Step};
+use super::{Action, Misfit, Phase, Round, Step};
 use crate::outcome::RoundOutcome;
 
 pub(super) fn delivered(mut round: Round, delivered: Delivered) -> Result<Step, Misfit> {
@@ -20,7 +20,33 @@ pub(super) fn delivered(mut round: Round, delivered: Delivered) -> Result<Step, 
         let phase = round.phase.clone();
         return Ok(round.to(phase, Vec::new()));
     }
-    Ok(all_ended(round))
+    let doubts: Vec<_> = round.facts.deliveries.iter().filter_map(doubt).collect();
+    match round.phase.clone() {
+        Phase::Sending(approved) if !doubts.is_empty() => {
+            doubts.into_iter().for_each(|text| round.facts.because(Stage::Send, "in-doubt", text));
+            Ok(round.to(Phase::Doubting(approved), vec![Action::Record]))
+        }
+        _ => Ok(all_ended(round)),
+    }
+}
+
+fn doubt((position, result): &(u32, DeliveryResult)) -> Option<String> {
+    match result {
+        DeliveryResult::InDoubt { text } => Some(format!("item {position}: {text}")),
+        DeliveryResult::Sent { .. } | DeliveryResult::Refused { .. } | DeliveryResult::Quarantined { .. } => None,
+    }
+}
+
+/// A person looked at the receiver: what was in doubt is there, or it is not. It is never sent again.
+pub(super) fn looked(mut round: Round, actor: &str, found: &DeliveryResult) -> Step {
+    for (_, result) in &mut round.facts.deliveries {
+        if matches!(result, DeliveryResult::InDoubt { .. }) {
+            *result = found.clone();
+        }
+    }
+    let code = if matches!(found, DeliveryResult::Sent { .. }) { "confirmed" } else { "not-there" };
+    round.facts.because(Stage::Send, code, format!("{actor} looked at the receiver"));
+    all_ended(round)
 }
 
 /// The worst delivery decides.
@@ -34,7 +60,7 @@ fn all_ended(mut round: Round) -> Step {
             DeliveryResult::Quarantined { text } => ("delivery-failed", text, RoundOutcome::Failed),
         };
         round.facts.because(Stage::Send, code, format!("item {position}: {text}"));
-        if outcome == RoundOutcome::Shipped || worse == RoundOutcome::Escalated {
+        if outcome == RoundOutcome::Shipped {
             outcome = worse;
         }
     }

@@ -44,6 +44,8 @@ pub(crate) struct Seen {
     pub(crate) auto: bool,
     pub(crate) approved: Option<String>,
     pub(crate) sent: BTreeSet<u32>,
+    /// What may have arrived; a person's yes, given after it, says that it has.
+    pub(crate) doubted: BTreeSet<u32>,
     pub(crate) makers: Vec<u32>,
 }
 
@@ -66,7 +68,13 @@ impl Seen {
                 self.escalated = usable && matches!(checked.judgement, Judgement::Escalate { .. });
             }
             Event::Decided { decision } => self.auto = decision.is_auto(),
-            Event::Approved(said) => self.approved = Some(said.candidate.clone()),
+            Event::Approved(said) => {
+                self.approved = Some(said.candidate.clone());
+                self.sent.append(&mut self.doubted);
+            }
+            Event::Delivered(Delivered { position, result: DeliveryResult::InDoubt { .. } }) => {
+                self.doubted.insert(*position);
+            }
             Event::Delivered(Delivered { position, result: DeliveryResult::Sent { .. } }) => {
                 self.sent.insert(*position);
             }
@@ -196,6 +204,11 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
             0 => Event::Recorded(Recorded { report: Some("/r".into()) }),
             1 => Event::Denied(said(round, choice)),
             2 => Event::Expired,
+            _ => Event::Approved(said(round, choice)),
+        },
+        Phase::Doubting(_) => match choice.a % 4 {
+            0 => Event::Recorded(Recorded { report: Some("/r".into()) }),
+            1 => Event::Denied(said(round, choice)),
             _ => Event::Approved(said(round, choice)),
         },
         Phase::Sending(_) => {

@@ -36,6 +36,9 @@ pub(super) fn changes(before: Option<&Round>, after: &Round, event: &Event, when
     if entered(before, after, |phase| matches!(phase, Phase::Sending(_))) {
         outbox_rows(after, "staged", when, &mut changes);
     }
+    if let (Event::Approved(_) | Event::Denied(_), Some(before)) = (event, before) {
+        settled_doubts(before, after, when, &mut changes);
+    }
     if let Event::Delivered(delivered) = event {
         delivered_rows(after, delivered, when, &mut changes);
     }
@@ -169,6 +172,23 @@ fn delivered_rows(round: &Round, delivered: &Delivered, when: &When, changes: &m
         changes.push(Change::Inbox(doubt(round, &row, when)));
     }
     changes.push(Change::Outbox(OutboxRow { receipt: Some(receipt), tries: 1, ..row }));
+}
+
+/// A person's look ends the doubts: each item gets its state, and its question is closed.
+fn settled_doubts(before: &Round, after: &Round, when: &When, changes: &mut Vec<Change>) {
+    let was_in_doubt = |position: u32| {
+        let doubt =
+            |(at, result): &(u32, DeliveryResult)| *at == position && matches!(result, DeliveryResult::InDoubt { .. });
+        before.facts().deliveries.iter().any(doubt)
+    };
+    for (position, result) in after.facts().deliveries.iter().filter(|(position, _)| was_in_doubt(*position)) {
+        let delivered = Delivered { position: *position, result: result.clone() };
+        delivered_rows(after, &delivered, when, changes);
+        if let Some(item) = items(after).find(|item| item.position == *position) {
+            let id = outbox_row(after, item, "sent", when).id;
+            changes.push(Change::InboxClosed { id: format!("d-{id}") });
+        }
+    }
 }
 
 /// A round that ends without sending leaves its waiting items refused, never floating.

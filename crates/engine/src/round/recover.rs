@@ -150,6 +150,7 @@ impl<'a> Run<'a> {
             | Phase::Checking(..)
             | Phase::Approving(_)
             | Phase::Waiting(_)
+            | Phase::Doubting(_)
             | Phase::Sending(_)
             | Phase::Recording(_)
             | Phase::Ended(_) => spaces.reopen(&started.round)?,
