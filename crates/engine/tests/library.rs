@@ -121,6 +121,47 @@ async fn an_executors_no_and_its_doubt_are_not_tried_again() {
     assert_eq!(report.outbox[0].state, "in-doubt");
 }
 
+/// A round whose one delivery is in doubt, and the engine that knows it.
+async fn doubtful(world: &World) -> (LoopEngine, loopwright::RoundReport) {
+    let executor = CallbackActionExecutor(|_: &LoopSpec, _: &ProposedAction, _: &str| {
+        Err::<ActionReceipt, _>(ActionError::InDoubt("the line went dead".into()))
+    });
+    let engine = world.build(builder().with_action_executor(executor)).await;
+    let waiting = engine.run_once().await.expect("a round");
+    let candidate = waiting.candidate.clone().expect("a candidate");
+    let report = engine.approve(&waiting.round, &candidate, "ada").await.expect("it waits");
+    (engine, report)
+}
+
+async fn open_questions(engine: &LoopEngine) -> Vec<String> {
+    let open = engine.engine().store().inbox(loopwright::store::InboxQuery::Open(10)).await.expect("the inbox reads");
+    open.into_iter().map(|question| question.kind).collect()
+}
+
+#[tokio::test]
+async fn a_doubt_ends_when_a_person_has_looked_and_says_it_is_there() {
+    let world = World::new();
+    let (engine, report) = doubtful(&world).await;
+    assert_eq!(open_questions(&engine).await, ["in-doubt"]);
+    let other = engine.approve(&report.round, "another candidate", "ada").await;
+    assert!(matches!(other, Err(loopwright::EngineError::Stale(_))), "{other:?}");
+    let candidate = report.candidate.clone().expect("a candidate");
+    let settled = engine.approve(&report.round, &candidate, "ada").await.expect("it is in doubt");
+    assert_eq!(settled.outcome, Some(RoundOutcome::Shipped), "{}", settled.render());
+    assert_eq!(settled.outbox[0].state, "sent");
+    assert!(open_questions(&engine).await.is_empty());
+}
+
+#[tokio::test]
+async fn a_doubt_ends_when_a_person_has_looked_and_says_it_is_not_there() {
+    let world = World::new();
+    let (engine, report) = doubtful(&world).await;
+    let settled = engine.deny(&report.round, "ada", "nothing arrived").await.expect("it is in doubt");
+    assert_eq!(settled.outcome, Some(RoundOutcome::Refused), "{}", settled.render());
+    assert_eq!(settled.outbox[0].state, "refused");
+    assert!(open_questions(&engine).await.is_empty());
+}
+
 #[tokio::test]
 async fn a_sink_that_fails_changes_nothing_but_is_told() {
     let world = World::new();
