@@ -1,5 +1,7 @@
 //! The README's loop file and the guide, done word for word: a page that does not work as written is a bug.
 
+#![allow(clippy::disallowed_methods, reason = "the guide is pasted into a shell")]
+
 use loopwright_testkit::{TRUSTED_PATH, TestEnv};
 use std::path::Path;
 
