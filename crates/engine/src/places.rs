@@ -94,6 +94,18 @@ impl Places {
         self.seam.after("fs.write").map_err(|fault| at("write", injected(fault)))
     }
 
+    /// Writes a file that lives no longer than its round's workspace. Not flushed: after a power loss nobody reads it.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn lay_out(&self, path: &Path, bytes: &[u8]) -> Result<(), PlaceError> {
+        let at = |source| PlaceError { what: "write", path: path.to_owned(), source };
+        self.seam.before("fs.write").map_err(|fault| at(injected(fault)))?;
+        make_dir(path.parent().unwrap_or(&self.root))?;
+        private_file(path).and_then(|mut file| file.write_all(bytes)).map_err(at)?;
+        self.seam.after("fs.write").map_err(|fault| at(injected(fault)))
+    }
+
     /// Keeps bytes under their content hash and returns it.
     ///
     /// # Errors
@@ -130,9 +142,13 @@ pub fn make_dir(path: &Path) -> Result<(), PlaceError> {
 }
 
 fn write_synced(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    let mut file = private_file(path)?;
     file.write_all(bytes)?;
     file.sync_all()
+}
+
+fn private_file(path: &Path) -> std::io::Result<fs::File> {
+    fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
 fn sync_dir(path: &Path) -> std::io::Result<()> {

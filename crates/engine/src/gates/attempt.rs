@@ -37,9 +37,7 @@ impl Attempt<'_> {
         }
         let private = gates.workspace.root.join("gate-private");
         let judged = self.in_checkout(&checkout, &private, against).await;
-        // The checkout goes with the round at the latest; a file a gate made unremovable fails nothing here.
-        let _ = std::fs::remove_dir_all(&private);
-        let _ = std::fs::remove_dir_all(&checkout);
+        gates.workspaces.drop_snapshots(gates.workspace, [private, checkout]);
         judged
     }
 

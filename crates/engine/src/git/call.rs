@@ -174,6 +174,12 @@ impl Call {
         self
     }
 
+    /// For files that are gone with their round: what git writes is not flushed to the disk.
+    pub(crate) fn unflushed(mut self) -> Self {
+        self.before.extend(["-c".into(), "core.fsync=none".into()]);
+        self
+    }
+
     pub(crate) fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
         self.args.push(arg.as_ref().to_owned());
         self

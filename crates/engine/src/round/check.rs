@@ -77,7 +77,7 @@ impl Run<'_> {
 
     fn lay_out_items(&self, desk: &Desk, items: &[StagedItem]) -> Result<(), Trouble> {
         for item in items {
-            let written = self.engine.places.write(&desk.items.join(&item.name), item.text().as_bytes());
+            let written = self.engine.places.lay_out(&desk.items.join(&item.name), item.text().as_bytes());
             written.map_err(|error| Trouble::broke(Stage::Check, "desk", &error))?;
         }
         Ok(())

@@ -95,7 +95,7 @@ impl Run<'_> {
             "item": facts.item, "history": history,
         });
         let path = workspace.root.join("state.json");
-        let written = self.engine.places.write(&path, state.to_string().as_bytes());
+        let written = self.engine.places.lay_out(&path, state.to_string().as_bytes());
         written.map_err(|error| Trouble::broke(Stage::Make, "state-file", &error))?;
         Ok(path)
     }

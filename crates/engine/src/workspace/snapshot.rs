@@ -52,6 +52,16 @@ impl Workspaces {
         put_in_place(half, dest).await
     }
 
+    /// Takes folders of a workspace out of the way at once and deletes them in the background: nothing waits for that.
+    /// What cannot be deleted, because a gate made it so, goes with the round at the latest.
+    pub(crate) fn drop_snapshots(&self, workspace: &Workspace, folders: impl IntoIterator<Item = PathBuf>) {
+        for folder in folders {
+            let gone = workspace.root.join(unique("dropped"));
+            let gone = if fs::rename(&folder, &gone).is_ok() { gone } else { folder };
+            drop(tokio::task::spawn_blocking(move || remove_tree(&gone)));
+        }
+    }
+
     /// Puts the files `paths` of `commit` back into a snapshot, byte for byte as that commit's own
     /// checkout has them, whatever stands in their place. Paths the commit does not have are left
     /// alone; those restored are returned.
@@ -111,7 +121,8 @@ impl Workspaces {
         let skeleton = Skeleton::new(self, dir, "candidate", commit, &ready);
         skeleton.write().map_err(io("create", &skeleton.git_dir))?;
         if *commit != workspace.base {
-            let call = self.engine.call("git.pack-objects").args(["-q", "--revs", "--delta-base-offset"]);
+            let call = self.engine.call("git.pack-objects").unflushed();
+            let call = call.args(["-q", "--revs", "--delta-base-offset"]);
             let call = call.arg(skeleton.git_dir.join("objects/pack/pack"));
             self.git().run(call.stdin(format!("{commit}\n^{}\n", workspace.base))).await?;
         }
