@@ -32,6 +32,25 @@ struct Bed {
     program: PathBuf,
     worker: PathBuf,
     dir: tempfile::TempDir,
+    /// The same in memory.
+    memory: tempfile::TempDir,
+}
+
+/// Where a world lies. Ext4 takes longer to make a file the more were deleted nearby in the last minutes, so repeated
+/// large checkouts on it measure what ran before them; those are measured in memory, where flushes cost nothing.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Medium {
+    Disk,
+    Memory,
+}
+
+impl Medium {
+    fn place(self) -> &'static str {
+        match self {
+            Self::Disk => "on the disk",
+            Self::Memory => "in memory",
+        }
+    }
 }
 
 impl Bench {
@@ -56,10 +75,10 @@ impl Bench {
         print!("{}", facts.render());
         let mut sections = Vec::new();
         for name in NAMES.iter().filter(|name| self.wants(name)) {
-            for section in bed.measure(name)? {
+            bed.measure(name, &mut |section| {
                 print!("\n{}", show(&section));
                 sections.push(section);
-            }
+            })?;
         }
         println!("\nload at the end {}; {:.0} s", facts::load(), begun.elapsed().as_secs_f64());
         match &self.json {
@@ -79,24 +98,34 @@ impl Bed {
         build.args(["build", "--quiet", "--release", "-p", "loopwright-cli"]);
         command::run(build)?;
         let worker = worker::build()?;
-        let program = command::root().join("target/release/loopwright");
-        let program = target_folder().map_or(program, |target| target.join("release/loopwright"));
-        let dir = tempfile::tempdir().map_err(|error| format!("make a folder: {error}"))?;
-        Ok(Self { program, worker, dir })
+        let target = target_folder().unwrap_or_else(|| command::root().join("target"));
+        // Not in the system's folder for temporary files: its corner of the disk is worn by everybody else's churn.
+        let dir = tempfile::tempdir_in(&target).map_err(|error| format!("make a folder: {error}"))?;
+        let memory = tempfile::tempdir_in("/dev/shm").map_err(|error| format!("make a folder: {error}"))?;
+        Ok(Self { program: target.join("release/loopwright"), worker, dir, memory })
     }
 
-    fn measure(&self, name: &str) -> Result<Vec<Section>, String> {
+    fn measure(&self, name: &str, done: &mut dyn FnMut(Section)) -> Result<(), String> {
         match name {
-            "start" => start::measure(self).map(|section| vec![section]),
-            "overhead" => rounds::overhead(self).map(|section| vec![section]),
-            "round" => [1_000, 10_000].into_iter().map(|files| rounds::whole(self, files)).collect(),
-            _ => growth::measure(self),
+            "start" => done(start::measure(self)?),
+            "overhead" => {
+                done(rounds::overhead(self, Medium::Disk)?);
+                done(rounds::overhead(self, Medium::Memory)?);
+            }
+            "round" => {
+                for (files, medium) in [(1_000, Medium::Disk), (1_000, Medium::Memory), (10_000, Medium::Memory)] {
+                    done(rounds::whole(self, files, medium)?);
+                }
+            }
+            _ => growth::measure(self)?.into_iter().for_each(done),
         }
+        Ok(())
     }
 
     /// A new folder for one benchmark's world.
-    fn folder(&self, name: &str) -> Result<PathBuf, String> {
-        let path = self.dir.path().join(name);
+    fn folder(&self, name: &str, medium: Medium) -> Result<PathBuf, String> {
+        let root = if medium == Medium::Disk { &self.dir } else { &self.memory };
+        let path = root.path().join(name);
         std::fs::create_dir_all(&path).map_err(|error| format!("make `{}`: {error}", path.display()))?;
         Ok(path)
     }

@@ -4,7 +4,7 @@ use super::rounds::{World, quiet, write};
 use super::sample::{Samples, slope};
 use super::table::Section;
 use super::worker::fill;
-use super::{Bed, ROUNDS};
+use super::{Bed, Medium, ROUNDS};
 
 /// Sizes of the two sweeps.
 const LOOPS: [usize; 4] = [10, 100, 1_000, 10_000];
@@ -13,13 +13,13 @@ const EVENTS: [usize; 4] = [1_000, 10_000, 100_000, 1_000_000];
 pub(super) fn measure(bed: &Bed) -> Result<Vec<Section>, String> {
     let mut loops = Vec::new();
     for count in LOOPS {
-        let world = World::new(bed, &format!("loops-{count}"), 1)?;
+        let world = World::new(bed, &format!("loops-{count}"), 1, Medium::Disk)?;
         (0..count).try_for_each(|number| loop_file(&world, number))?;
         loops.push((count, world));
     }
     let mut history = Vec::new();
     for count in EVENTS {
-        let world = World::new(bed, &format!("events-{count}"), 1)?;
+        let world = World::new(bed, &format!("events-{count}"), 1, Medium::Disk)?;
         (0..10).try_for_each(|number| loop_file(&world, number))?;
         fill(&bed.worker, &world.state, count)?;
         history.push((count, world));

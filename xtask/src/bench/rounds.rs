@@ -4,7 +4,7 @@ use super::facts::{append, true_once};
 use super::sample::Samples;
 use super::table::{Section, time};
 use super::worker::{Worker, seconds};
-use super::{Bed, ROUNDS};
+use super::{Bed, Medium, ROUNDS};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -48,8 +48,8 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(bed: &Bed, name: &str, files: usize) -> Result<Self, String> {
-        let dir = bed.folder(name)?;
+    pub(super) fn new(bed: &Bed, name: &str, files: usize, medium: Medium) -> Result<Self, String> {
+        let dir = bed.folder(name, medium)?;
         let world = Self { program: bed.program.clone(), repo: dir.join("repo"), state: dir.join("state") };
         for (name, rest) in LOOPS {
             let text = format!("---\nname: {name}\nintent: Change one line.\n{rest}---\n# Maker\nChange one line.\n");
@@ -98,8 +98,8 @@ impl World {
 }
 
 /// The engine's own time in a round, without what git and the agent took.
-pub(super) fn overhead(bed: &Bed) -> Result<Section, String> {
-    let world = World::new(bed, "overhead", 1)?;
+pub(super) fn overhead(bed: &Bed, medium: Medium) -> Result<Section, String> {
+    let world = World::new(bed, "overhead", 1, medium)?;
     let file = world.repo.join(".loopwright/loops/light.md");
     let mut worker = Worker::serve(&bed.worker, &world.state, &world.repo, &file)?;
     let mut log = File::create(world.repo.with_file_name("log")).map_err(|error| error.to_string())?;
@@ -125,7 +125,7 @@ pub(super) fn overhead(bed: &Bed) -> Result<Section, String> {
     let about = "one engine, one round after another: one-file repository, L1, `command` agent /bin/true; everything \
                  durable. Own time is the round without its git and agent processes: deciding, the store with its \
                  flushes, folders and files, the report";
-    Ok(Section::new("engine overhead of a round", about)
+    Ok(Section::new(format!("engine overhead of a round {}", medium.place()), about)
         .line("floor: 5 durable appends + 2 process starts", floor, None)
         .line("own time of the engine", own, Some("floor: 5 durable appends + 2 process starts"))
         .line("of it the store", store, None)
@@ -146,8 +146,8 @@ pub(super) fn overhead(bed: &Bed) -> Result<Section, String> {
 }
 
 /// Rounds of a repository with this many files against the same by hand, removal of the checkout included.
-pub(super) fn whole(bed: &Bed, files: usize) -> Result<Section, String> {
-    let world = World::new(bed, &format!("whole-{files}"), files)?;
+pub(super) fn whole(bed: &Bed, files: usize, medium: Medium) -> Result<Section, String> {
+    let world = World::new(bed, &format!("whole-{files}"), files, medium)?;
     let by_hand = world.repo.with_file_name("hand");
     // The first round of a base copies its objects, once; by hand they are there already.
     let mut first = Samples::new();
@@ -163,7 +163,8 @@ pub(super) fn whole(bed: &Bed, files: usize) -> Result<Section, String> {
     let about = "by hand: worktree add, edit, git add, git commit, worktree remove (and the branch). A round that ships \
                  has three checkouts: the maker's, a pristine one for the gate, a read-only one for the checker";
     let (one, three) = ("by hand, one checkout", "by hand, three checkouts");
-    Ok(Section::new(format!("whole round with {files} files, by the command"), about)
+    let place = medium.place();
+    Ok(Section::new(format!("whole round with {files} files {place}, by the command"), about)
         .line(one, hand, None)
         .line("loopwright run: make, seal, record (L1)", edit, Some(one))
         .line(three, twice, None)

@@ -3,17 +3,17 @@
 use super::rounds::{self, World};
 use super::sample::Samples;
 use super::table::Section;
-use super::{Bed, ROUNDS};
+use super::{Bed, Medium, ROUNDS};
 use std::process::{Command, Stdio};
 
 /// Starts are short, so each round takes several.
 const EACH: usize = 5;
 
 pub(super) fn measure(bed: &Bed) -> Result<Section, String> {
-    let empty = World::new(bed, "start-empty", 1)?;
-    let small = World::new(bed, "start-small", 1)?;
+    let empty = World::new(bed, "start-empty", 1, Medium::Disk)?;
+    let small = World::new(bed, "start-small", 1, Medium::Disk)?;
     small.round("light")?;
-    let outside = bed.folder("start-outside")?;
+    let outside = bed.folder("start-outside", Medium::Disk)?;
     let mut away = small.command(&["status"]);
     away.current_dir(&outside);
     let mut commands = vec![
