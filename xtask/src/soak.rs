@@ -202,7 +202,7 @@ impl World {
         if pulls != shipped {
             return Err(format!("{pulls} pull requests are visible, {shipped} rounds shipped"));
         }
-        let left = survivors();
+        let left = survivors(rounds);
         if !left.is_empty() {
             return Err(format!("processes are left: {left:?}"));
         }
@@ -222,15 +222,17 @@ fn pulls(forge: &Path) -> Result<usize, String> {
     Ok(count)
 }
 
-/// Processes that carry a cookie of ours. Other engines on this machine would be counted too, so a soak wants to be alone.
-fn survivors() -> Vec<String> {
+/// Processes that carry a cookie of these rounds; other engines on this machine have other rounds.
+fn survivors(rounds: &[Value]) -> Vec<String> {
+    let ids: Vec<_> = rounds.iter().filter_map(|round| round["round"].as_str()).collect();
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
-    let pids = entries
-        .filter_map(Result::ok)
-        .filter(|entry| entry.file_name().to_string_lossy().bytes().all(|b| b.is_ascii_digit()));
-    let marked = pids.filter(|entry| {
+    let is_ours = |pair: &[u8]| {
+        let cookie = pair.strip_prefix(b"LOOPWRIGHT_COOKIE=lw-").unwrap_or_default();
+        ids.iter().any(|id| cookie.starts_with(id.as_bytes()))
+    };
+    let marked = entries.filter_map(Result::ok).filter(|entry| {
         let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|pair| pair.starts_with(b"LOOPWRIGHT_COOKIE=lw-"))
+        environment.split(|byte| *byte == 0).any(is_ours)
     });
     marked.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
