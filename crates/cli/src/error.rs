@@ -167,6 +167,8 @@ impl From<EngineError> for CommandError {
             | EngineError::Gates(_)
             | EngineError::History { .. }
             | EngineError::Unreadable { .. }
+            | EngineError::Unsent { .. }
+            | EngineError::Unrecorded { .. }
             | EngineError::Sweep(_)
             | EngineError::Random(_) => Self::failed(chain(&error)),
         }

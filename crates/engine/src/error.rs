@@ -63,6 +63,22 @@ pub enum EngineError {
         /// What is wrong.
         why: String,
     },
+    /// Deliveries could not go on; they stay claimed or open, and the next engine takes them up.
+    #[error("the deliveries of round `{round}` could not go on: {text}")]
+    Unsent {
+        /// The round.
+        round: String,
+        /// What broke.
+        text: String,
+    },
+    /// What happened to a round could not be recorded; the next engine takes it over.
+    #[error("what happened to round `{round}` could not be recorded: {text}")]
+    Unrecorded {
+        /// The round.
+        round: String,
+        /// Why not.
+        text: String,
+    },
     /// What a dead engine left could not be ended.
     #[error("end the processes that a dead engine left")]
     Sweep(#[source] loopwright_sandbox::SweepError),

@@ -151,6 +151,10 @@ impl Run<'_> {
     async fn trouble(&mut self, trouble: Trouble) -> Result<Vec<Action>, EngineError> {
         let event = match trouble {
             Trouble::Fatal(error) => return Err(error),
+            // Deliveries end one by one: what broke between them is taken up again by the next engine.
+            Trouble::Broke(broke) if matches!(self.round.phase(), Phase::Sending(_)) => {
+                return Err(EngineError::Unsent { round: self.id().to_owned(), text: broke.text });
+            }
             Trouble::Broke(broke) => Event::Broke(broke),
             Trouble::Stopped => {
                 Event::Stopped(Stopped { by: StoppedBy::Signal, text: "stopped by a signal".to_owned() })
@@ -160,8 +164,12 @@ impl Run<'_> {
         match self.apply(event, Vec::new()).await {
             Ok(actions) => Ok(actions),
             Err(Trouble::Fatal(error)) => Err(error),
-            Err(Trouble::Broke(_) | Trouble::Stopped | Trouble::Ceiling(..)) => {
-                unreachable!("applying an event only fails when it cannot be recorded")
+            Err(Trouble::Broke(Broke { text, .. })) => {
+                Err(EngineError::Unrecorded { round: self.id().to_owned(), text })
+            }
+            Err(Trouble::Stopped | Trouble::Ceiling(..)) => {
+                let text = "trouble cannot itself meet a stop or a ceiling".to_owned();
+                Err(EngineError::Unrecorded { round: self.id().to_owned(), text })
             }
         }
     }
