@@ -144,9 +144,11 @@ fn ending(cx: &Context, shop: &shop::Shop, told: &[RoundReport]) -> String {
     lines.push(format!("  {:<15} {}", "pull request", pull.as_deref().unwrap_or("none")));
     lines.push(format!("  {:<15} {}", "everything", shop.folder.display()));
     lines.push(format!("\n{}", cx.out.look(Look::Bold, "What to do next")));
-    let here = format!("loopwright --repo {} --state {}", shop.repo.display(), shop.state.display());
+    // A newcomer has not installed the program yet; what they ran is there.
+    let program = std::env::current_exe().map_or_else(|_| "loopwright".to_owned(), |path| path.display().to_string());
+    let here = format!("{program} --repo {} --state {}", shop.repo.display(), shop.state.display());
     lines.push(format!("  {here} status"));
     lines.push(format!("  {here} why {}", told.get(1).map_or("", |report| report.round.as_str())));
-    lines.push("  cd YOUR-REPOSITORY && loopwright init".to_owned());
+    lines.push("  cargo install --path crates/cli, then in your repository: loopwright init".to_owned());
     lines.join("\n")
 }
