@@ -75,8 +75,11 @@ fn delivered(world: &World, round: &RoundRow, outbox: &[OutboxRow], wrong: &mut 
         wrong.push(format!("shipped, but {pulls} pull requests and {comments} comments are visible"));
     }
     if shipped {
-        let branch = format!("loop/mend/{}^{{tree}}", round.id);
-        let tree = git(&forge.join("repo.git"), ["rev-parse", &branch]);
+        let branch = format!("refs/heads/loop/mend/{}", round.id);
+        let repo = forge.join("repo.git");
+        // A missing repository or branch is a finding, not a reason to stop looking.
+        let tree =
+            if repo.exists() { git(&repo, ["for-each-ref", "--format=%(tree)", &branch]) } else { String::new() };
         if Some(tree.trim()) != round.tree.as_deref() {
             wrong.push(format!("the forge has tree {}, the passed one is {:?}", tree.trim(), round.tree));
         }
