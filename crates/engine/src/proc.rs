@@ -8,8 +8,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 pub use sandbox::{
-    Cancel, Captured, Cookie, Ended, Flow, How, Limits, Spawn, SpawnError, SpawnErrorKind, Started, Stdin, Stream,
-    Trust, Watch, sweep,
+    Cancel, Captured, Confine, Cookie, Ended, Flow, How, Limits, Mount, Network, Resources, Spawn, SpawnError,
+    SpawnErrorKind, Started, Stdin, Stream, Trust, Watch, What, sweep,
 };
 
 /// The seam's name for a process.

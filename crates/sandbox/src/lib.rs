@@ -14,6 +14,7 @@ compile_error!("unsupported: loopwright-sandbox ends process trees through Linux
 
 mod cancel;
 mod capture;
+mod confine;
 mod error;
 mod identity;
 mod launch;
@@ -28,6 +29,7 @@ mod tree;
 
 pub use cancel::Cancel;
 pub use capture::Captured;
+pub use confine::{Confine, Mount, Network, Resources, What};
 pub use error::{SpawnError, SpawnErrorKind, SweepError};
 pub use identity::{Identity, identity, is_alive};
 pub use path::resolve_program;

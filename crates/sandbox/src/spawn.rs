@@ -1,5 +1,6 @@
 //! What is to be started: program, environment, limits and the cookie that marks the tree. Starts nothing.
 
+use crate::confine::Confine;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -27,6 +28,8 @@ pub struct Spawn {
     pub cookie: Cookie,
     /// How far its tree is looked for when it has ended.
     pub trust: Trust,
+    /// What the kernel holds it to; `None` is this user's whole reach.
+    pub confine: Option<Confine>,
 }
 
 /// What a program may be expected to do with the processes it starts.
@@ -52,6 +55,7 @@ impl Spawn {
             limits: Limits::default(),
             cookie,
             trust: Trust::default(),
+            confine: None,
         }
     }
 }

@@ -17,6 +17,7 @@
 mod base;
 mod create;
 mod discard;
+mod files;
 mod folder;
 mod index;
 mod names;
@@ -32,6 +33,7 @@ use tokio::sync::Mutex;
 use crate::git::{EngineRepo, Git, GitError, Oid, UserRepo};
 
 pub(crate) use discard::{left_rounds, remove_left};
+pub use files::Files;
 pub(crate) use folder::private_dir;
 pub use names::NameProblem;
 pub use seal::{Change, ChangeStatus, Refusal, RefusedPath, SealLimits, Sealed};
