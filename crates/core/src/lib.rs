@@ -12,6 +12,7 @@ pub mod human_gate;
 pub mod inventory;
 pub mod level;
 pub mod name;
+pub mod network;
 pub mod outbox;
 pub mod outcome;
 pub mod paths;

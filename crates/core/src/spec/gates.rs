@@ -58,7 +58,7 @@ pub struct RunGate {
     /// How often a failing run may be repeated; a flake is recorded.
     #[serde(skip_serializing_if = "super::is_default")]
     pub retries: u32,
-    /// Hosts the gate may reach.
+    /// What the gate may reach beyond what the loop may; the entries are those of the loop's `network`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<String>,
     /// What the run must show beyond its exit code.

@@ -114,7 +114,9 @@ pub struct LoopSpec {
     pub allow: Vec<ActionKind>,
     /// What the loop may send out.
     pub output: Vec<OutputSpec>,
-    /// Hosts the loop may reach.
+    /// What the loop may reach: `docs.example.org`, `*.example.org`, `example.org:8443`, `GET http://example.org/api/*`,
+    /// `inspect GET https://example.org/api/*`; nothing when empty. `private` before an entry lets its name lead into a
+    /// private network.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<String>,
     /// Where outputs go.

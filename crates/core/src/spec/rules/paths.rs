@@ -1,6 +1,7 @@
 //! Rules of paths, globs, patterns, branches and hosts.
 
 use super::Rules;
+use crate::network::{Policy, RULES_MAX, Rule, RuleError};
 use crate::spec::LoopSpec;
 use crate::spec::path::Path;
 use crate::spec::problem::quoted;
@@ -119,20 +120,18 @@ pub(super) fn branch(rules: &mut Rules, path: Path, text: &str) {
     }
 }
 
-/// Hosts that may be reached.
-pub(super) fn hosts(rules: &mut Rules, path: &Path, hosts: &[String]) {
-    for (at, host) in hosts.iter().enumerate().filter(|(_, host)| !is_host(host)) {
-        let hint = "write a host without scheme and path, such as `docs.example.org` or `*.example.org`";
-        rules.object(path.index(at), format!("{} is no host", quoted(host)), hint);
+/// What may be reached, each entry at its place.
+pub(super) fn hosts(rules: &mut Rules, path: &Path, entries: &[String]) {
+    let mut wrong = |at: usize, error: RuleError| rules.object_with(path.index(at), error.what, error.hint);
+    if entries.len() > RULES_MAX {
+        return wrong(RULES_MAX, RuleError::many());
     }
-}
-
-fn is_host(text: &str) -> bool {
-    let bare = text.strip_prefix("*.").unwrap_or(text);
-    let (name, port) = bare.split_once(':').unwrap_or((bare, "443"));
-    let label = |label: &str| {
-        let known = label.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
-        known && !label.is_empty() && !label.starts_with('-')
-    };
-    name.len() <= 253 && name.split('.').all(label) && port.parse::<u16>().is_ok_and(|port| port > 0)
+    let read: Vec<_> = entries.iter().map(|entry| Rule::read(entry)).collect();
+    let whole = read.iter().all(Result::is_ok);
+    for (at, error) in read.into_iter().enumerate().filter_map(|(at, read)| Some((at, read.err()?))) {
+        wrong(at, error);
+    }
+    if whole && let Err((at, error)) = Policy::read(entries) {
+        wrong(at, error);
+    }
 }

@@ -1,0 +1,169 @@
+//! Names and addresses of hosts, in the one spelling that is compared: lower case, no trailing dot, addresses as numbers.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// The longest name of the domain name system.
+const NAME_MAX: usize = 253;
+/// The longest label of one.
+const LABEL_MAX: usize = 63;
+
+/// Somebody on the network.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Host {
+    /// By name, in lower case and without a trailing dot.
+    Name(String),
+    /// By address.
+    Ip(IpAddr),
+}
+
+/// A host and a port.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Target {
+    /// The host.
+    pub host: Host,
+    /// The port.
+    pub port: u16,
+}
+
+/// Why a text is no host or target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    /// Nothing is there.
+    #[error("the host is missing")]
+    Empty,
+    /// More than the domain name system has room for.
+    #[error("the host is too long")]
+    Long,
+    /// A letter outside ASCII.
+    #[error("the host has a letter outside ASCII")]
+    Unicode,
+    /// A name and password before the host.
+    #[error("there is a user before the host")]
+    User,
+    /// An address in a spelling that programs read in different ways.
+    #[error("the address is not in its usual spelling")]
+    Address,
+    /// A character or label that no host has.
+    #[error("no host is spelled like this")]
+    Name,
+    /// No number from 1 to 65535.
+    #[error("the port is no number from 1 to 65535")]
+    Port,
+}
+
+impl Host {
+    /// Reads a name or an address; version 6 stands in brackets. One trailing dot is dropped.
+    ///
+    /// # Errors
+    /// Why it is none.
+    pub fn parse(text: &str) -> Result<Self, TargetError> {
+        let text = text.strip_suffix('.').filter(|rest| !rest.is_empty()).unwrap_or(text);
+        if text.is_empty() {
+            return Err(TargetError::Empty);
+        }
+        if text.len() > NAME_MAX + 2 {
+            return Err(TargetError::Long);
+        }
+        if let Some(inner) = text.strip_prefix('[') {
+            let inner = inner.strip_suffix(']').ok_or(TargetError::Address)?;
+            return inner.parse::<Ipv6Addr>().map(|ip| Self::Ip(ip.into())).map_err(|_| TargetError::Address);
+        }
+        if let Ok(ip) = text.parse::<Ipv4Addr>() {
+            return Ok(Self::Ip(ip.into()));
+        }
+        name(text)
+    }
+
+    /// Whether the name itself says that it is not of the public internet: a name of one label, or below a reserved ending.
+    #[must_use]
+    pub fn is_private_name(&self) -> bool {
+        const ENDINGS: [&str; 6] = ["internal", "local", "lan", "home.arpa", "intranet", "corp"];
+        match self {
+            Self::Name(_) if self.is_localhost() => false,
+            Self::Name(name) => !name.contains('.') || ENDINGS.iter().any(|ending| below(name, ending)),
+            Self::Ip(_) => false,
+        }
+    }
+
+    /// Whether it is this machine by its usual name.
+    #[must_use]
+    pub fn is_localhost(&self) -> bool {
+        matches!(self, Self::Name(name) if name == "localhost" || below(name, "localhost"))
+    }
+}
+
+/// Whether a name is one or more labels below another.
+pub(super) fn below(name: &str, parent: &str) -> bool {
+    name.strip_suffix(parent).is_some_and(|head| head.len() > 1 && head.ends_with('.'))
+}
+
+/// A name. One whose last label is a number is an address in a shape that programs read in different ways (`127.1`,
+/// `0x7f.1`), and is none of ours.
+fn name(text: &str) -> Result<Host, TargetError> {
+    if !text.is_ascii() {
+        return Err(TargetError::Unicode);
+    }
+    if text.contains('@') {
+        return Err(TargetError::User);
+    }
+    if text.len() > NAME_MAX {
+        return Err(TargetError::Long);
+    }
+    let lower = text.to_ascii_lowercase();
+    let last = lower.rsplit('.').next().unwrap_or_default();
+    let number = last.strip_prefix("0x").unwrap_or(last).chars().all(|c| c.is_ascii_digit())
+        || last.starts_with("0x") && last[2..].chars().all(|c| c.is_ascii_hexdigit());
+    if !lower.split('.').all(is_label) {
+        return Err(TargetError::Name);
+    }
+    if number { Err(TargetError::Address) } else { Ok(Host::Name(lower)) }
+}
+
+fn is_label(label: &str) -> bool {
+    let known = label.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    known && !label.is_empty() && label.len() <= LABEL_MAX && !label.starts_with('-') && !label.ends_with('-')
+}
+
+impl Target {
+    /// Reads `host:port`; without a port it is `default`.
+    ///
+    /// # Errors
+    /// Why it is none.
+    pub fn parse(text: &str, default: u16) -> Result<Self, TargetError> {
+        let (host, port) = split_port(text)?;
+        Ok(Self { host: Host::parse(host)?, port: port.unwrap_or(default) })
+    }
+}
+
+/// The host's text, and the port behind its colon.
+pub(super) fn split_port(text: &str) -> Result<(&str, Option<u16>), TargetError> {
+    if text.parse::<Ipv6Addr>().is_ok() || text.starts_with('[') && !text.contains(']') {
+        return Err(TargetError::Address);
+    }
+    let end = text.rfind(']').map_or(0, |at| at + 1);
+    let Some(colon) = text[end..].find(':').map(|at| at + end) else { return Ok((text, None)) };
+    let (host, port) = (&text[..colon], &text[colon + 1..]);
+    if host.contains('@') || port.contains('@') {
+        return Err(TargetError::User);
+    }
+    let digits = !port.is_empty() && port.len() <= 5 && port.bytes().all(|byte| byte.is_ascii_digit());
+    let port = port.parse::<u16>().ok().filter(|port| digits && *port > 0).ok_or(TargetError::Port)?;
+    Ok((host, Some(port)))
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => out.write_str(name),
+            Self::Ip(IpAddr::V4(ip)) => ip.fmt(out),
+            Self::Ip(IpAddr::V6(ip)) => write!(out, "[{ip}]"),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}:{}", self.host, self.port)
+    }
+}

@@ -1,0 +1,418 @@
+//! One `network:` entry: its grammar, and what is said about a text that is none.
+//!
+//! ```text
+//! [private] HOST[:PORT]
+//! [private] [METHOD] http://HOST[:PORT][/PATH]
+//! [private] inspect [METHOD] https://HOST[:PORT][/PATH]
+//! ```
+//!
+//! A limit that cannot be kept is refused instead of being widened in silence: inside TLS the proxy sees neither method nor
+//! path, unless the loop asks for the TLS to be opened.
+
+use super::host::{Host, TargetError, below, split_port};
+use super::reach::Reach;
+use crate::spec::problem::quoted;
+use std::fmt;
+
+/// The longest entry.
+const ENTRY_MAX: usize = 1000;
+/// Methods a rule may name.
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
+/// A rule, read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    /// Whom it names.
+    pub hosts: Hosts,
+    /// Which ports.
+    pub ports: Ports,
+    /// What may be done there.
+    pub access: Access,
+    /// Whether the name may lead into a private network.
+    private: bool,
+}
+
+/// Whom a rule names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Hosts {
+    /// One host.
+    Only(Host),
+    /// Every name below this one, at any depth; not the name itself.
+    Below(String),
+}
+
+/// Which ports a rule names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ports {
+    /// 80 and 443.
+    Web,
+    /// One.
+    Only(u16),
+}
+
+/// What a rule allows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Access {
+    /// Everything: tunnels, and plain HTTP with any method and path.
+    Any,
+    /// Plain HTTP with this method and path.
+    Plain(Verb, Paths),
+    /// HTTP inside TLS that the proxy opens, with this method and path.
+    Opened(Verb, Paths),
+}
+
+/// Which methods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verb {
+    /// All.
+    Any,
+    /// This one; `GET` includes `HEAD`, which asks for less.
+    Only(&'static str),
+}
+
+/// Which paths.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Paths {
+    /// All.
+    All,
+    /// This one.
+    Only(String),
+    /// Those that begin like this.
+    Under(String),
+}
+
+/// Why an entry is none, and what to write instead.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct RuleError {
+    /// What is wrong.
+    pub what: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl RuleError {
+    fn new(what: String, hint: impl Into<String>) -> Self {
+        Self { what, hint: Some(hint.into()) }
+    }
+
+    /// More entries than a list may have.
+    #[must_use]
+    pub fn many() -> Self {
+        let what = format!("`network` has more than {} entries", super::RULES_MAX);
+        Self::new(what, "use `*.example.org` for the hosts of one domain")
+    }
+
+    pub(super) fn widened(rule: &Rule, other: &Rule) -> Self {
+        let what = format!("the limit of `{rule}` does not hold, because `{other}` allows everything there");
+        Self::new(what, "keep one of the two")
+    }
+}
+
+impl Rule {
+    /// Reads an entry.
+    ///
+    /// # Errors
+    /// Why it is none, and what to write instead.
+    pub fn read(entry: &str) -> Result<Self, RuleError> {
+        if entry.len() > ENTRY_MAX || entry.chars().any(|c| c.is_control()) {
+            return Err(no_host(entry, EXAMPLES));
+        }
+        let mut words: Vec<&str> = entry.split_whitespace().collect();
+        let private = take(&mut words, "private");
+        let inspect = take(&mut words, "inspect");
+        let (method, place) = match words[..] {
+            [place] => (None, place),
+            [method, place] => (Some(method), place),
+            _ => return Err(no_host(entry, EXAMPLES)),
+        };
+        let verb = method.map_or(Ok(Verb::Any), |method| verb(entry, method))?;
+        let rule = match place.split_once("://") {
+            Some((scheme, rest)) => url(entry, scheme, rest, verb, if inspect { Tls::Open } else { Tls::Closed })?,
+            None if inspect || method.is_some() => return Err(needs_url(entry, place)),
+            None => bare(entry, place)?,
+        };
+        Ok(Self { private, ..rule })
+    }
+
+    /// The addresses it may lead to.
+    #[must_use]
+    pub fn reach(&self) -> Reach {
+        let named = match &self.hosts {
+            Hosts::Only(Host::Ip(ip)) => return Reach::Exactly(*ip),
+            Hosts::Only(host) => host.clone(),
+            Hosts::Below(parent) => Host::Name(parent.clone()),
+        };
+        if named.is_localhost() {
+            Reach::Loopback
+        } else if self.private || named.is_private_name() {
+            Reach::Private
+        } else {
+            Reach::Public
+        }
+    }
+
+    /// Whether everything the other rule names is named by this one too.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        self.hosts.cover(&other.hosts) && self.ports.cover(other.ports)
+    }
+}
+
+const EXAMPLES: &str = "write a host such as `docs.example.org`, `*.example.org` or `example.org:8443`, or a limit such as \
+                        `GET http://example.org/api/*`";
+
+fn no_host(entry: &str, hint: &str) -> RuleError {
+    RuleError::new(format!("{} is no host", quoted(entry)), hint)
+}
+
+/// Takes a leading word away.
+fn take(words: &mut Vec<&str>, word: &str) -> bool {
+    let there = words.first() == Some(&word);
+    if there {
+        words.remove(0);
+    }
+    there
+}
+
+fn verb(entry: &str, method: &str) -> Result<Verb, RuleError> {
+    match METHODS.iter().find(|known| **known == method) {
+        Some(known) => Ok(Verb::Only(known)),
+        None => {
+            let what = format!("{} begins with {}, which is no method", quoted(entry), quoted(method));
+            Err(RuleError::new(what, format!("one of {}", METHODS.join(", "))))
+        }
+    }
+}
+
+/// A method or `inspect` before a bare host.
+fn needs_url(entry: &str, place: &str) -> RuleError {
+    let what = format!("{} limits what the proxy sees, but has no address to see it at", quoted(entry));
+    let (plain, tls) = (format!("GET http://{place}/*"), format!("inspect GET https://{place}/*"));
+    RuleError::new(what, format!("write {}, or {} for TLS", quoted(&plain), quoted(&tls)))
+}
+
+/// A host alone.
+fn bare(entry: &str, place: &str) -> Result<Rule, RuleError> {
+    if let Some((host, _)) = place.split_once(['/', '?', '#']) {
+        let plain = format!("GET http://{place}");
+        let hint = format!("write {} for the whole host, or {} for a path on plain HTTP", quoted(host), quoted(&plain));
+        return Err(no_host(entry, &hint));
+    }
+    let (hosts, port) = authority(entry, place)?;
+    Ok(Rule { hosts, ports: port.map_or(Ports::Web, Ports::Only), access: Access::Any, private: false })
+}
+
+/// Whether the proxy is asked to open TLS.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tls {
+    Open,
+    Closed,
+}
+
+fn url(entry: &str, scheme: &str, rest: &str, verb: Verb, tls: Tls) -> Result<Rule, RuleError> {
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (place, path) = rest.split_at(end);
+    let (hosts, port) = authority(entry, place)?;
+    let paths = paths(entry, path)?;
+    let whole = verb == Verb::Any && matches!(path, "" | "/" | "/*");
+    let (usual, access) = match (scheme, tls) {
+        ("http", Tls::Closed) => (80, Access::Plain(verb, paths)),
+        ("https", Tls::Open) => (443, Access::Opened(verb, paths)),
+        ("http", Tls::Open) => {
+            let what = format!("{} asks to open TLS where there is none", quoted(entry));
+            return Err(RuleError::new(what, "leave `inspect` out: plain HTTP is seen anyway"));
+        }
+        ("https", Tls::Closed) if whole => return Err(no_host(entry, &format!("write {} for the whole host", quoted(place)))),
+        ("https", Tls::Closed) => return Err(unseen(entry, place)),
+        _ => {
+            let what = format!("{} has a scheme that the proxy does not carry", quoted(entry));
+            return Err(RuleError::new(what, "use `http://` with a method or path, or a host alone"));
+        }
+    };
+    Ok(Rule { hosts, ports: Ports::Only(port.unwrap_or(usual)), access, private: false })
+}
+
+fn unseen(entry: &str, place: &str) -> RuleError {
+    let what = format!("{} limits what is inside TLS, which the proxy does not see", quoted(entry));
+    let open = format!("inspect {}", entry.trim().trim_start_matches("private").trim_start());
+    let hint = format!(
+        "write {} to have the TLS of the round opened with a certificate of its own, or {} for the whole host",
+        quoted(&open),
+        quoted(place)
+    );
+    RuleError::new(what, hint)
+}
+
+/// The host or hosts, and a port.
+fn authority(entry: &str, place: &str) -> Result<(Hosts, Option<u16>), RuleError> {
+    let (name, port) = split_port(place).map_err(|error| spelled(entry, error))?;
+    if name.len() > 1 && name.ends_with('.') {
+        return Err(no_host(entry, "leave the trailing dot out"));
+    }
+    if name == "*" {
+        return Err(no_host(entry, "name the hosts; `*` would be the whole internet"));
+    }
+    let Some(parent) = name.strip_prefix("*.") else {
+        let host = Host::parse(name).map_err(|error| spelled(entry, error))?;
+        return Ok((Hosts::Only(usable(entry, host)?), port));
+    };
+    match Host::parse(parent).map_err(|error| spelled(entry, error))? {
+        Host::Name(parent) if parent.contains('.') => Ok((Hosts::Below(parent), port)),
+        Host::Name(_) => Err(no_host(entry, "`*.` needs a domain of at least two labels, such as `*.example.org`")),
+        Host::Ip(_) => Err(no_host(entry, "`*.` stands before names only")),
+    }
+}
+
+/// Addresses that are nobody's.
+fn usable(entry: &str, host: Host) -> Result<Host, RuleError> {
+    match &host {
+        Host::Ip(ip) if ip.is_unspecified() || ip.is_multicast() || ip.to_string() == "255.255.255.255" => {
+            Err(no_host(entry, "name the address of one host"))
+        }
+        _ => Ok(host),
+    }
+}
+
+fn spelled(entry: &str, error: TargetError) -> RuleError {
+    let hint = match error {
+        TargetError::Unicode => "write the name in its ASCII form, which begins with `xn--`",
+        TargetError::User => "leave the user before `@` out; the proxy carries no passwords",
+        TargetError::Address => "write an address as `192.0.2.7` or `[2001:db8::7]`",
+        TargetError::Port => "a port is a number from 1 to 65535",
+        TargetError::Name if entry.contains('*') => "`*` stands only at the start, as in `*.example.org`",
+        TargetError::Empty | TargetError::Long | TargetError::Name => EXAMPLES,
+    };
+    no_host(entry, hint)
+}
+
+fn paths(entry: &str, path: &str) -> Result<Paths, RuleError> {
+    let wrong = |hint: &str| {
+        let what = format!("{} has a path that cannot be compared", quoted(entry));
+        Err(RuleError::new(what, hint))
+    };
+    if path.is_empty() || path == "/*" {
+        return Ok(Paths::All);
+    }
+    if path.contains(['?', '#']) {
+        return wrong("leave out what follows `?` or `#`; rules are about paths");
+    }
+    let (head, rest) = path.split_once('*').map_or((path, None), |(head, rest)| (head, Some(rest)));
+    if rest.is_some_and(|rest| !rest.is_empty()) {
+        return wrong("`*` stands only at the end of a path");
+    }
+    if !is_plain(head) {
+        return wrong("write it without `.` and `..`, doubled slashes and encoded separators");
+    }
+    Ok(if rest.is_some() { Paths::Under(head.to_owned()) } else { Paths::Only(head.to_owned()) })
+}
+
+/// Whether every server reads the path as we do: no dot segments, no empty ones, no separators in disguise.
+fn is_plain(path: &str) -> bool {
+    let lower = path.to_ascii_lowercase();
+    let dots = |part: &str| matches!(part.split(';').next(), Some("." | ".."));
+    let disguised = ["%2e", "%2f", "%5c", "%25", "%00", "//", "\\"].iter().any(|text| lower.contains(text));
+    path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic()) && !disguised && !path.split('/').any(dots)
+}
+
+impl Hosts {
+    /// Whether this host is named.
+    #[must_use]
+    pub fn hold(&self, host: &Host) -> bool {
+        match (self, host) {
+            (Self::Only(only), _) => only == host,
+            (Self::Below(parent), Host::Name(name)) => below(name, parent),
+            (Self::Below(_), Host::Ip(_)) => false,
+        }
+    }
+
+    fn cover(&self, other: &Self) -> bool {
+        match (self, other) {
+            (_, Self::Only(host)) => self.hold(host),
+            (Self::Below(parent), Self::Below(name)) => parent == name || below(name, parent),
+            (Self::Only(_), Self::Below(_)) => false,
+        }
+    }
+}
+
+impl Ports {
+    /// Whether this port is named.
+    #[must_use]
+    pub fn hold(self, port: u16) -> bool {
+        match self {
+            Self::Web => port == 80 || port == 443,
+            Self::Only(only) => port == only,
+        }
+    }
+
+    fn cover(self, other: Self) -> bool {
+        match other {
+            Self::Only(port) => self.hold(port),
+            Self::Web => self == Self::Web,
+        }
+    }
+}
+
+impl Verb {
+    /// Whether this method is named.
+    #[must_use]
+    pub fn allows(self, method: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Only(only) => only == method || only == "GET" && method == "HEAD",
+        }
+    }
+}
+
+impl Paths {
+    /// Whether this path is named, whatever its query. A path that servers read in different ways is named by no limit.
+    #[must_use]
+    pub fn allow(&self, path: &str) -> bool {
+        let path = path.split('?').next().unwrap_or_default();
+        match self {
+            Self::All => true,
+            Self::Only(only) => path == only,
+            Self::Under(head) => is_plain(path) && path.starts_with(head.as_str()),
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.private {
+            out.write_str("private ")?;
+        }
+        let (scheme, usual, verb, paths) = match &self.access {
+            Access::Any => return write!(out, "{}{}", self.hosts, port(self.ports, 0)),
+            Access::Plain(verb, paths) => ("http", 80, verb, paths),
+            Access::Opened(verb, paths) => ("https", 443, verb, paths),
+        };
+        if usual == 443 {
+            out.write_str("inspect ")?;
+        }
+        if let Verb::Only(method) = verb {
+            write!(out, "{method} ")?;
+        }
+        write!(out, "{scheme}://{}{}", self.hosts, port(self.ports, usual))?;
+        match paths {
+            Paths::All => Ok(()),
+            Paths::Only(path) => out.write_str(path),
+            Paths::Under(head) => write!(out, "{head}*"),
+        }
+    }
+}
+
+fn port(ports: Ports, usual: u16) -> String {
+    match ports {
+        Ports::Only(port) if port != usual => format!(":{port}"),
+        Ports::Only(_) | Ports::Web => String::new(),
+    }
+}
+
+impl fmt::Display for Hosts {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Only(host) => host.fmt(out),
+            Self::Below(parent) => write!(out, "*.{parent}"),
+        }
+    }
+}
