@@ -111,7 +111,9 @@ impl Policy {
         for rule in here {
             let (verb, paths) = match (&rule.access, seen) {
                 (Access::Any, Seen::Plain) => return Ok(rule.reach()),
-                (Access::Plain(verb, paths), Seen::Plain) | (Access::Opened(verb, paths), Seen::Opened) => (verb, paths),
+                (Access::Plain(verb, paths), Seen::Plain) | (Access::Opened(verb, paths), Seen::Opened) => {
+                    (verb, paths)
+                }
                 (Access::Any | Access::Opened(..), _) | (Access::Plain(..), Seen::Opened) => continue,
             };
             match (verb.allows(method), paths.allow(path)) {

@@ -222,7 +222,9 @@ fn url(entry: &str, scheme: &str, rest: &str, verb: Verb, tls: Tls) -> Result<Ru
             let what = format!("{} asks to open TLS where there is none", quoted(entry));
             return Err(RuleError::new(what, "leave `inspect` out: plain HTTP is seen anyway"));
         }
-        ("https", Tls::Closed) if whole => return Err(no_host(entry, &format!("write {} for the whole host", quoted(place)))),
+        ("https", Tls::Closed) if whole => {
+            return Err(no_host(entry, &format!("write {} for the whole host", quoted(place))));
+        }
         ("https", Tls::Closed) => return Err(unseen(entry, place)),
         _ => {
             let what = format!("{} has a scheme that the proxy does not carry", quoted(entry));
@@ -311,7 +313,10 @@ fn is_plain(path: &str) -> bool {
     let lower = path.to_ascii_lowercase();
     let dots = |part: &str| matches!(part.split(';').next(), Some("." | ".."));
     let disguised = ["%2e", "%2f", "%5c", "%25", "%00", "//", "\\"].iter().any(|text| lower.contains(text));
-    path.starts_with('/') && path.bytes().all(|byte| byte.is_ascii_graphic()) && !disguised && !path.split('/').any(dots)
+    path.starts_with('/')
+        && path.bytes().all(|byte| byte.is_ascii_graphic())
+        && !disguised
+        && !path.split('/').any(dots)
 }
 
 impl Hosts {

@@ -125,11 +125,41 @@ fn tunnels(entries: &[&str], asked: &[&str], expected: Expect) {
 #[test]
 fn tunnels_go_where_an_entry_names_host_and_port() {
     tunnels(
-        &["docs.example.org", "*.wild.org", "alt.org:8443", "127.0.0.1:8080", "localhost:3000", "inspect GET https://in.org/v1/*", "GET http://plain.org/", "private corp.example.net", "db:5432", "git.internal"],
         &[
-            "docs.example.org:443", "DOCS.example.org.:80", "docs.example.org:22", "example.org:443", "xdocs.example.org:443",
-            "a.wild.org:443", "a.b.wild.org:443", "wild.org:443", "awild.org:443", "alt.org:8443", "alt.org:443",
-            "127.0.0.1:8080", "127.0.0.1:80", "[::ffff:127.0.0.1]:8080", "localhost:3000", "in.org:443", "plain.org:80", "plain.org:443", "corp.example.net:443", "db:5432", "git.internal:443", "evil.org:443",
+            "docs.example.org",
+            "*.wild.org",
+            "alt.org:8443",
+            "127.0.0.1:8080",
+            "localhost:3000",
+            "inspect GET https://in.org/v1/*",
+            "GET http://plain.org/",
+            "private corp.example.net",
+            "db:5432",
+            "git.internal",
+        ],
+        &[
+            "docs.example.org:443",
+            "DOCS.example.org.:80",
+            "docs.example.org:22",
+            "example.org:443",
+            "xdocs.example.org:443",
+            "a.wild.org:443",
+            "a.b.wild.org:443",
+            "wild.org:443",
+            "awild.org:443",
+            "alt.org:8443",
+            "alt.org:443",
+            "127.0.0.1:8080",
+            "127.0.0.1:80",
+            "[::ffff:127.0.0.1]:8080",
+            "localhost:3000",
+            "in.org:443",
+            "plain.org:80",
+            "plain.org:443",
+            "corp.example.net:443",
+            "db:5432",
+            "git.internal:443",
+            "evil.org:443",
         ],
         expect![[r#"
             docs.example.org:443: Ok(Through(Public))
@@ -160,7 +190,8 @@ fn tunnels_go_where_an_entry_names_host_and_port() {
 
 #[test]
 fn requests_are_held_to_method_and_path() {
-    let policy = policy(&["GET http://api.org/v1/*", "POST http://api.org/hook", "inspect GET https://in.org/v1/*", "open.org"]);
+    let policy =
+        policy(&["GET http://api.org/v1/*", "POST http://api.org/hook", "inspect GET https://in.org/v1/*", "open.org"]);
     let ask = |seen, method, host, path| policy.request(seen, method, &target(host), path);
     let yes = Ok(Reach::Public);
     assert_eq!(ask(Seen::Plain, "GET", "api.org:80", "/v1/a?x=../.."), yes);
@@ -181,11 +212,41 @@ fn requests_are_held_to_method_and_path() {
 #[test]
 fn public_names_lead_to_public_addresses_only() {
     let not_public = [
-        "127.0.0.1", "127.255.0.9", "0.0.0.0", "10.1.2.3", "172.16.0.1", "172.31.255.255", "192.168.1.1", "169.254.169.254",
-        "100.64.0.1", "192.0.0.8", "192.0.2.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "240.0.0.1",
-        "255.255.255.255", "::", "::1", "::127.0.0.1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254",
-        "64:ff9b::7f00:1", "64:ff9b:1::1", "2002:7f00:1::", "2002:a9fe:a9fe::", "fe80::1", "fc00::1", "fd12::1", "ff02::1",
-        "2001::1", "2001:db8::1", "100::1", "fec0::1",
+        "127.0.0.1",
+        "127.255.0.9",
+        "0.0.0.0",
+        "10.1.2.3",
+        "172.16.0.1",
+        "172.31.255.255",
+        "192.168.1.1",
+        "169.254.169.254",
+        "100.64.0.1",
+        "192.0.0.8",
+        "192.0.2.1",
+        "198.18.0.1",
+        "198.51.100.1",
+        "203.0.113.1",
+        "224.0.0.1",
+        "240.0.0.1",
+        "255.255.255.255",
+        "::",
+        "::1",
+        "::127.0.0.1",
+        "::ffff:127.0.0.1",
+        "::ffff:10.0.0.1",
+        "::ffff:169.254.169.254",
+        "64:ff9b::7f00:1",
+        "64:ff9b:1::1",
+        "2002:7f00:1::",
+        "2002:a9fe:a9fe::",
+        "fe80::1",
+        "fc00::1",
+        "fd12::1",
+        "ff02::1",
+        "2001::1",
+        "2001:db8::1",
+        "100::1",
+        "fec0::1",
     ];
     for text in not_public {
         assert!(!Reach::Public.permits(text.parse().expect(text)), "{text}");

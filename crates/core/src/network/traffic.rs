@@ -127,7 +127,8 @@ impl Traffic {
 
     /// Notes a denial.
     pub fn deny(&mut self, host: &str, port: u16, method: &str, why: Why) {
-        let denied = Denied { host: harmless(host, HOST_MAX), port, method: harmless(method, METHOD_MAX), why, count: 1 };
+        let denied =
+            Denied { host: harmless(host, HOST_MAX), port, method: harmless(method, METHOD_MAX), why, count: 1 };
         self.add_denied(denied);
     }
 
