@@ -8,6 +8,7 @@
 
 mod bench;
 mod command;
+mod hostile;
 mod setup;
 mod soak;
 mod summary;
@@ -21,6 +22,7 @@ usage: cargo xtask VERB
 
   setup            install what the tests need (git, PostgreSQL, Python, Node, cargo-nextest)
   test [FILTER]    set-up, format, lints, docs, tidy, all tests; with FILTER only the tests it names
+  hostile [FILTER] hostile agents against the real program, as root and as an ordinary user, told as a table
   soak [--kills N] kill the real program at random moments (200 by default) and check what is left
   bench [NAME...]  measure the release build against the machine's floor and bare git (start, overhead, round, status);
                    --json FILE writes the numbers down
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
     let ended = match words.as_slice() {
         ["setup"] => setup::run(),
         ["test", filter @ ..] => test::run(filter),
+        ["hostile", filter @ ..] => hostile::run(filter),
         ["soak", words @ ..] => soak::Soak::of(words).and_then(|soak| soak.run()),
         ["bench", words @ ..] => bench::Bench::of(words).and_then(|bench| bench.run()),
         ["tidy"] => tidy::run(tidy::Ratchet::Keep),

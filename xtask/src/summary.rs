@@ -67,7 +67,8 @@ fn count(parts: &str, separator: char) -> Counts {
     counts
 }
 
-fn without_colour(line: &str) -> String {
+/// A line as it reads, without the codes that colour it.
+pub(crate) fn without_colour(line: &str) -> String {
     let mut plain = String::new();
     let mut rest = line;
     while let Some((before, after)) = rest.split_once("\u{1b}[") {

@@ -7,6 +7,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+/// Names another copy of the program under test: an ordinary user may not reach the one that the tests were built with.
+const BINARY_VARIABLE: &str = "LOOPWRIGHT_TEST_BINARY";
+
 /// A temporary root with everything the command line may touch. It goes with the value.
 #[derive(Debug)]
 pub struct TestEnv {
@@ -18,7 +21,13 @@ pub struct TestEnv {
 }
 
 impl TestEnv {
-    /// A fresh place for `binary`, which a test names by `env!("CARGO_BIN_EXE_loopwright")`.
+    /// A fresh place for the real program, which a test names by `env!("CARGO_BIN_EXE_loopwright")`; `cargo xtask
+    /// hostile` may name another copy of it.
+    pub fn of_program(built: &str) -> Self {
+        Self::new(std::env::var_os(BINARY_VARIABLE).map_or_else(|| PathBuf::from(built), PathBuf::from))
+    }
+
+    /// A fresh place for any `binary`.
     pub fn new(binary: impl Into<PathBuf>) -> Self {
         let folder = tempfile::Builder::new().prefix("loopwright-test-").tempdir().expect("a temporary folder");
         let root = folder.path().canonicalize().expect("the folder exists");

@@ -33,7 +33,7 @@ pub(crate) struct Stage {
 impl Stage {
     /// A repository whose one function subtracts instead of adding, with a test that says so.
     pub(crate) fn new() -> Self {
-        let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
+        let env = TestEnv::of_program(env!("CARGO_BIN_EXE_loopwright"));
         let repo = env.repo("project");
         repo.write("calc.sh", "add() { echo $(($1 - $2)); }\n")
             .write("tests/test_add.sh", "test_add() {\n  test \"$(add 2 3)\" = 5\n}\n. ./calc.sh\ntest_add\n")

@@ -1,0 +1,183 @@
+//! One pass of the suite as one kind of user: builds it, runs it, and reads how each case ended.
+
+use super::{Ends, Held};
+use crate::command::{run, watch};
+use crate::summary::without_colour;
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The ordinary user's number: nobody's home, nobody's name, and not the one that stands for unmapped users.
+const USER: u32 = 61_234;
+
+/// Names the file to which tests append what this host cannot show.
+const SKIPS_VARIABLE: &str = "LOOPWRIGHT_TEST_SKIPS";
+
+/// Names the program under test for tests that cannot reach the one they were built with.
+const BINARY_VARIABLE: &str = "LOOPWRIGHT_TEST_BINARY";
+
+/// The built suite.
+pub(super) struct Suite {
+    tests: Vec<String>,
+    test_binary: PathBuf,
+    program: PathBuf,
+    triple: String,
+    filter: Vec<String>,
+}
+
+/// As whom the cases run.
+pub(super) enum Who {
+    /// Whoever runs this command.
+    Caller,
+    /// A user without any right, from a folder of its own.
+    Ordinary(tempfile::TempDir),
+}
+
+const WORDS: [&str; 4] = ["-p", "loopwright-cli", "--test", "hostile"];
+
+impl Suite {
+    /// Builds it and asks what it holds, so that a case that never ran is noticed.
+    pub(super) fn build(mut cargo: Command, filter: &[&str]) -> Result<Self, String> {
+        cargo.args(["nextest", "list"]).args(WORDS).args(["--message-format", "json"]).args(filter);
+        let output = cargo.stderr(std::process::Stdio::inherit()).output();
+        let output = output.map_err(|error| format!("build the suite: {error}"))?;
+        if !output.status.success() {
+            return Err("the suite does not build".to_owned());
+        }
+        let list = serde_json::from_slice(&output.stdout).map_err(|error| format!("read the list of cases: {error}"))?;
+        Self::of(&list, filter).ok_or_else(|| "the list of cases has another shape".to_owned())
+    }
+
+    fn of(list: &Value, filter: &[&str]) -> Option<Self> {
+        let meta = &list["rust-build-meta"];
+        let suite = list["rust-suites"].as_object()?.values().next()?;
+        let program = meta["non-test-binaries"].as_object()?.values().next()?.as_array()?.first()?;
+        let matches = |case: &Value| case["filter-match"]["status"] == "matches";
+        let tests = suite["testcases"].as_object()?.iter().filter(|(_, case)| matches(case));
+        Some(Self {
+            tests: tests.map(|(name, _)| name.clone()).collect(),
+            test_binary: suite["binary-path"].as_str()?.into(),
+            program: Path::new(meta["target-directory"].as_str()?).join(program["path"].as_str()?),
+            triple: meta["platforms"]["host"]["platform"]["triple"].as_str()?.to_owned(),
+            filter: filter.iter().map(|&word| word.to_owned()).collect(),
+        })
+    }
+
+    /// Runs every case. One that never told its end was not contained.
+    pub(super) fn run(&self, who: &Who) -> Result<Ends, String> {
+        let skips = who.skips()?;
+        let mut command = crate::command::cargo();
+        command.args(["nextest", "run", "--no-tests=warn"]).args(WORDS).args(&self.filter);
+        command.env(SKIPS_VARIABLE, skips.path()).env("INSTA_UPDATE", "no");
+        if let Who::Ordinary(folder) = who {
+            let triple = self.triple.to_uppercase().replace('-', "_");
+            command.env(format!("CARGO_TARGET_{triple}_RUNNER"), folder.path().join("as-user"));
+            command.env(BINARY_VARIABLE, folder.path().join("loopwright")).env("TMPDIR", folder.path().join("t"));
+        }
+        let mut ends: Ends = self.tests.iter().map(|name| (name.clone(), Held::NotContained)).collect();
+        // The runner's own status repeats what the cases say one by one.
+        let _ = watch(command, &mut |line| drop(contained(line).and_then(|name| ends.insert(name, Held::Contained))));
+        let told = fs::read_to_string(skips.path()).map_err(|error| format!("read the skips: {error}"))?;
+        for (name, reason) in told.lines().filter_map(skipped) {
+            ends.entry(name).and_modify(|held| not_enforceable(held, reason));
+        }
+        Ok(ends)
+    }
+}
+
+/// A case that broke stays broken, whatever it said before.
+fn not_enforceable(held: &mut Held, reason: String) {
+    if *held == Held::Contained {
+        *held = Held::NotEnforceable(reason);
+    }
+}
+
+impl Who {
+    /// Copies suite and program where a user without rights can run them: a checkout may lie in root's own home.
+    pub(super) fn ordinary(suite: &Suite) -> Result<Self, String> {
+        let failed = |error: std::io::Error| format!("prepare the ordinary user's folder: {error}");
+        let folder = tempfile::Builder::new().prefix("lw-").tempdir().map_err(failed)?;
+        let at = folder.path();
+        fs::set_permissions(at, fs::Permissions::from_mode(0o755)).map_err(failed)?;
+        fs::copy(&suite.test_binary, at.join("hostile")).map_err(failed)?;
+        fs::copy(&suite.program, at.join("loopwright")).map_err(failed)?;
+        fs::create_dir(at.join("t")).and_then(|()| chown(at.join("t"), Some(USER), Some(USER))).map_err(failed)?;
+        let runner = at.join("as-user");
+        fs::write(&runner, script(at)).map_err(failed)?;
+        fs::set_permissions(&runner, fs::Permissions::from_mode(0o755)).map_err(failed)?;
+        let mut tried = crate::command::program("/bin/sh");
+        tried.arg(&runner).args(["any", "--list", "--format", "terse"]).stdout(std::process::Stdio::null());
+        run(tried).map_err(|why| format!("the suite does not start as user {USER}: {why}"))?;
+        Ok(Self::Ordinary(folder))
+    }
+
+    fn skips(&self) -> Result<tempfile::NamedTempFile, String> {
+        let file = match self {
+            Self::Caller => tempfile::NamedTempFile::new(),
+            Self::Ordinary(folder) => tempfile::NamedTempFile::new_in(folder.path()),
+        };
+        let file = file.map_err(|error| format!("make the file for skips: {error}"))?;
+        if let Self::Ordinary(_) = self {
+            chown(file.path(), Some(USER), Some(USER)).map_err(|error| format!("hand the file over: {error}"))?;
+        }
+        Ok(file)
+    }
+}
+
+/// What the test runner starts in place of the suite: it leaves root's rights behind and becomes the copy.
+fn script(folder: &Path) -> String {
+    let folder = folder.display();
+    format!(
+        "#!/bin/sh\n# Started as: as-user SUITE ARGUMENTS; the suite that runs is the copy beside this file.\nshift\n\
+         cd '{folder}/t' || exit 1\n\
+         exec setpriv --reuid={USER} --regid={USER} --clear-groups -- '{folder}/hostile' \"$@\"\n"
+    )
+}
+
+/// The name of a case that ended well: `PASS [   0.5s] (3/9) loopwright-cli::hostile paths::h058_…`.
+fn contained(line: &str) -> Option<String> {
+    let plain = without_colour(line);
+    let words: Vec<&str> = plain.split_whitespace().collect();
+    let told = words.first() == Some(&"PASS") && words.contains(&"loopwright-cli::hostile");
+    told.then(|| words.last().map(|name| (*name).to_owned())).flatten()
+}
+
+/// A line of the file for skips: `SKIPPED: name: reason`.
+fn skipped(line: &str) -> Option<(String, String)> {
+    let (name, reason) = line.strip_prefix("SKIPPED: ")?.split_once(": ")?;
+    Some((name.to_owned(), reason.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_pass_of_the_suite_is_contained() {
+        let passed = "        PASS [   0.548s] (207/207) loopwright-cli::hostile workspaces::h112_a_file";
+        assert_eq!(contained(passed).as_deref(), Some("workspaces::h112_a_file"));
+        for line in [
+            "        FAIL [   0.548s] (1/2) loopwright-cli::hostile workspaces::h112_a_file",
+            "     TIMEOUT [ 300.0s] (1/2) loopwright-cli::hostile workspaces::h112_a_file",
+            "        LEAK [   0.548s] (1/2) loopwright-cli::hostile workspaces::h112_a_file",
+            "        PASS [   0.548s] (1/2) loopwright-cli::run workspaces::h112_a_file",
+        ] {
+            assert_eq!(contained(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn skip_names_its_case_and_a_broken_case_stays_broken() {
+        let line = "SKIPPED: walls::h069_x: no memory controller: not writable";
+        let (name, reason) = skipped(line).expect("the line is one");
+        assert_eq!((name.as_str(), reason.as_str()), ("walls::h069_x", "no memory controller: not writable"));
+        let mut held = Held::NotContained;
+        not_enforceable(&mut held, reason.clone());
+        assert_eq!(held, Held::NotContained);
+        held = Held::Contained;
+        not_enforceable(&mut held, reason.clone());
+        assert_eq!(held, Held::NotEnforceable(reason));
+    }
+}
