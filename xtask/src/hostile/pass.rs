@@ -46,7 +46,8 @@ impl Suite {
         if !output.status.success() {
             return Err("the suite does not build".to_owned());
         }
-        let list = serde_json::from_slice(&output.stdout).map_err(|error| format!("read the list of cases: {error}"))?;
+        let list =
+            serde_json::from_slice(&output.stdout).map_err(|error| format!("read the list of cases: {error}"))?;
         Self::of(&list, filter).ok_or_else(|| "the list of cases has another shape".to_owned())
     }
 
