@@ -4,6 +4,7 @@
 use crate::output::{Look, Output, safe};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
+use loopwright_core::round::BoundaryLevel;
 use loopwright_core::spec::SandboxMode;
 
 /// How a round ended, for people, and what they would probably do next.
@@ -22,7 +23,7 @@ pub(crate) fn told(out: &Output, report: &RoundReport) -> String {
         let receipt = item.receipt.as_ref().map_or(String::new(), |place| format!(": {}", safe(place)));
         lines.push(format!("  {}{target} {}{receipt}", item.kind, item.state));
     }
-    if report.boundary.level == "off" {
+    if report.boundary.level == BoundaryLevel::Off {
         lines.push(format!("  sandbox: {}", word(SandboxMode::Off)));
     }
     if let Some(path) = &report.report {

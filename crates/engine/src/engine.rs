@@ -1,15 +1,18 @@
 //! The engine: one opened state directory that this process owns, with its doors to the store, git, processes and time.
 //! Rounds are started, resumed and decided through it; the stages themselves are in [`crate::round`].
 
+use crate::boundary;
 use crate::clock::{Clock, SystemClock};
 use crate::error::EngineError;
 use crate::git::{Git, UserRepo};
 use crate::live::Live;
 use crate::places::Places;
 use crate::proc::Proc;
+use crate::room::{KeepOut, Rooms};
 use crate::seam::{Seam, SeamFault};
 use crate::store::{Batch, Mode, OwnerInfo, SqlStore, Store, StoreError, StoreErrorKind};
 use crate::workspace::Workspaces;
+use loopwright_core::round::Boundary;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +32,8 @@ pub struct Settings {
     pub sensitive: Vec<String>,
     /// Folders with further programs for agents and gates, such as a toolchain's.
     pub extra_path: Vec<PathBuf>,
+    /// The home of the person the engine works for, which no program of a loop may see.
+    pub home: Option<PathBuf>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// Where tests make the world fail.
@@ -61,6 +66,7 @@ impl Settings {
             approval: Duration::from_secs(7 * 86_400),
             sensitive: Vec::new(),
             extra_path: Vec::new(),
+            home: None,
             clock: Arc::new(SystemClock),
             seam: Seam::none(),
         }
@@ -154,6 +160,21 @@ impl Engine {
     pub(crate) async fn workspaces(&self, repo: UserRepo) -> Result<Workspaces, EngineError> {
         let spaces = Workspaces::open(self.git.clone(), self.places.root(), repo).await?;
         Ok(spaces.sharing(Arc::clone(&self.bases)))
+    }
+
+    /// The builder of rooms for a loop of a repository, behind this boundary.
+    #[must_use]
+    pub fn rooms(&self, boundary: &Boundary, repo: &UserRepo) -> Rooms {
+        let keep_out = KeepOut {
+            whole: vec![
+                self.places.root().to_owned(),
+                repo.work_tree.clone(),
+                repo.git_dir.clone(),
+                repo.common_dir.clone(),
+            ],
+            around: self.settings.home.iter().cloned().collect(),
+        };
+        Rooms::new(boundary::walls(boundary), &self.settings.extra_path, &keep_out)
     }
 
     pub(crate) fn now_ms(&self) -> i64 {

@@ -89,6 +89,7 @@ pub mod proc;
 pub mod progress;
 mod random;
 pub mod report;
+pub mod room;
 pub mod round;
 pub mod seam;
 mod sink;

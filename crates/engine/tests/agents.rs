@@ -45,7 +45,7 @@ fn invocation(root: &Path, role: Role) -> Invocation {
             output_max: 1 << 20,
         },
         cookie: Cookie::new("agents-test"),
-        extra_path: Vec::new(),
+        room: Default::default(),
     }
 }
 

@@ -5,6 +5,7 @@ use loopwright::gates::{
 };
 use loopwright::git::{CommitWords, Git};
 use loopwright::proc::{Cancel, Proc};
+use loopwright::room::Rooms;
 use loopwright::seam::Seam;
 use loopwright::workspace::{SealLimits, Sealed, Workspace, Workspaces};
 use loopwright_core::gate::{GateResult, GateStatus};
@@ -25,6 +26,7 @@ struct Round {
     _state: tempfile::TempDir,
     workspaces: Workspaces,
     workspace: Workspace,
+    rooms: Rooms,
     env: GateEnv,
     cancel: Cancel,
     proc: Proc,
@@ -47,7 +49,7 @@ impl Round {
         let workspaces = Workspaces::open(git, state.path(), user).await.expect("workspaces open");
         let workspace = workspaces.create("fix", "r1", &base).await.expect("a workspace is made");
         let (env, cancel, proc) = (GateEnv::default(), Cancel::new(), Proc::new(Seam::none()));
-        Self { _repo: repo, _state: state, workspaces, workspace, env, cancel, proc }
+        Self { _repo: repo, _state: state, workspaces, workspace, rooms: Rooms::default(), env, cancel, proc }
     }
 
     fn gates(&self) -> Gates<'_> {
@@ -55,6 +57,7 @@ impl Round {
             workspaces: &self.workspaces,
             workspace: &self.workspace,
             proc: &self.proc,
+            rooms: &self.rooms,
             env: &self.env,
             cookie: "gates-test",
             cancel: &self.cancel,

@@ -159,7 +159,7 @@ impl Stage {
             tools: Vec::new(),
             limits: self.limits.clone(),
             cookie: Cookie::new(&self.prefix),
-            extra_path: Vec::new(),
+            room: Default::default(),
         }
     }
 

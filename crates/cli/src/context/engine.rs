@@ -26,6 +26,7 @@ impl Context {
         settings.approval = effective.approvals_expire().duration();
         settings.sensitive = config.sensitive.clone();
         settings.extra_path = self.extra_path(work_tree);
+        settings.home = self.env.home.clone();
         if let Some(who) = &config.identity {
             settings.identity = Identity { name: who.name.clone(), email: who.email.clone() };
         }

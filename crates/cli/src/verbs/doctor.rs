@@ -9,6 +9,7 @@ use loopwright::git::GitErrorKind;
 use loopwright::proc::{Cancel, Cookie, How, Proc, Spawn, base_env};
 use loopwright::seam::Seam;
 use loopwright::{Engine, boundary};
+use loopwright_core::round::BoundaryLevel;
 use loopwright_core::spec::SandboxMode;
 use serde::Serialize;
 use std::path::Path;
@@ -145,10 +146,13 @@ fn sandbox() -> Vec<Check> {
         "boundary",
         format!(
             "{}: files: {}; network: {}; processes: {}",
-            boundary.level, boundary.filesystem, boundary.network, boundary.processes
+            boundary.level.word(),
+            boundary.filesystem,
+            boundary.network,
+            boundary.processes
         ),
     )];
-    if boundary.level != "kernel" {
+    if boundary.level != BoundaryLevel::Kernel {
         let text = format!(
             "until the kernel sandbox lands, accidents and lies are contained, an attacker with your user id is not: {}",
             boundary.gaps.join("; ")

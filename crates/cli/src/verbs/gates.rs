@@ -7,11 +7,12 @@ use crate::error::{CommandError, chain, counted};
 use crate::exit::Exit;
 use crate::output::{Look, safe};
 use crate::signals::{self, Running};
-use loopwright::Engine;
 use loopwright::gates::{self, Baseline, Facts, GateEnv, Gates, Resolved};
 use loopwright::git::{CommitWords, UserRepo};
 use loopwright::proc::Cancel;
+use loopwright::room::Rooms;
 use loopwright::workspace::{SealLimits, Sealed, Workspace, Workspaces};
+use loopwright::{Engine, boundary};
 use loopwright_core::gate::{GateResult, GateStatus};
 use loopwright_core::paths::Globs;
 use loopwright_core::spec::{Gate, LoopSpec};
@@ -69,7 +70,7 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     let spec = loops.find(&name)?.spec.spec().clone();
     let cancel = signals::cancel(&Running::default());
     let engine = cx.owner(Some(&repo), &cancel).await?;
-    let tried = try_gates(cx, &engine, &repo, &spec, &cancel).await;
+    let tried = try_gates(&engine, &repo, &spec, &cancel).await;
     engine.close().await?;
     let document = tried?;
     cx.out.answer(&document, || page(cx, &document));
@@ -78,7 +79,6 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
 }
 
 async fn try_gates(
-    cx: &Context,
     engine: &Engine,
     repo: &UserRepo,
     spec: &LoopSpec,
@@ -88,9 +88,17 @@ async fn try_gates(
     let base = engine.git().head(repo, spec.base.as_deref()).await?;
     let round = format!("gates-test-{}", std::process::id());
     let workspace = spaces.create(&spec.name, &round, &base.commit).await.map_err(broke)?;
-    let env = GateEnv { extra_path: cx.settings(Some(repo))?.extra_path, ..GateEnv::default() };
-    let trial =
-        Trial { spaces: &spaces, workspace: &workspace, env: &env, engine, cancel, cookie: format!("lw-{round}") };
+    let rooms = engine.rooms(&boundary::of(spec.sandbox), repo);
+    let env = GateEnv { extra_path: rooms.path().to_vec(), ..GateEnv::default() };
+    let trial = Trial {
+        spaces: &spaces,
+        workspace: &workspace,
+        rooms: &rooms,
+        env: &env,
+        engine,
+        cancel,
+        cookie: format!("lw-{round}"),
+    };
     let lines = trial.lines(spec).await;
     spaces.discard(&round).await.map_err(broke)?;
     Ok(Document { schema: 1, name: spec.name.clone(), base: base.commit.to_string(), gates: lines? })
@@ -100,6 +108,7 @@ async fn try_gates(
 struct Trial<'t> {
     spaces: &'t Workspaces,
     workspace: &'t Workspace,
+    rooms: &'t Rooms,
     env: &'t GateEnv,
     engine: &'t Engine,
     cancel: &'t Cancel,
@@ -135,6 +144,7 @@ impl Trial<'_> {
             workspaces: self.spaces,
             workspace: self.workspace,
             proc: self.engine.proc(),
+            rooms: self.rooms,
             env: self.env,
             cookie: &self.cookie,
             cancel: self.cancel,

@@ -154,7 +154,7 @@ fn outbox(out: &mut String, report: &RoundReport) {
 fn boundary(out: &mut String, report: &RoundReport) {
     heading(out, "Boundary");
     let boundary = &report.boundary;
-    line(out, &format!("- level: {}", boundary.level));
+    line(out, &format!("- level: {}", boundary.level.word()));
     line(out, &format!("- files: {}", boundary.filesystem));
     line(out, &format!("- network: {}", boundary.network));
     line(out, &format!("- processes: {}", boundary.processes));

@@ -113,6 +113,9 @@ pub struct Started {
     pub dry_run: bool,
     /// The boundary around agents and gates.
     pub boundary: Boundary,
+    /// Why this host may not run the loop at its level; nothing is started then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
     /// Facts about files outside the spec that the round depends on (scripts, skills): path and hash.
     pub inputs: Vec<(String, String)>,
 }
@@ -120,8 +123,8 @@ pub struct Started {
 /// What holds an agent on this host.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Boundary {
-    /// `kernel`, `process` or `off`.
-    pub level: String,
+    /// How strong it is.
+    pub level: BoundaryLevel,
     /// How files are held.
     pub filesystem: String,
     /// How the network is held.
@@ -130,6 +133,31 @@ pub struct Boundary {
     pub processes: String,
     /// What is not held.
     pub gaps: Vec<String>,
+}
+
+/// How strong a boundary is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BoundaryLevel {
+    /// The kernel holds files, network and processes.
+    Kernel,
+    /// Process trees are ended whole; nothing else is held, because this host cannot.
+    #[default]
+    Process,
+    /// The same, because the loop says so.
+    Off,
+}
+
+impl BoundaryLevel {
+    /// The word in reports and JSON.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Kernel => "kernel",
+            Self::Process => "process",
+            Self::Off => "off",
+        }
+    }
 }
 
 /// A unit of outside work.

@@ -25,9 +25,9 @@ pub use approve::Approved;
 pub use attempts::Feedback;
 pub use check::Verified;
 pub use event::{
-    AgentEnd, AgentStarted, Baselined, Boundary, Broke, Ceiling, ChangeFact, Checked, Delivered, DeliveryResult, Event,
-    Gated, Isolated, Item, Made, PersonSaid, Probed, Recalled, Recorded, SealFindings, Sealed, Shown, Stage, Staged,
-    Started, Stopped, StoppedBy,
+    AgentEnd, AgentStarted, Baselined, Boundary, BoundaryLevel, Broke, Ceiling, ChangeFact, Checked, Delivered,
+    DeliveryResult, Event, Gated, Isolated, Item, Made, PersonSaid, Probed, Recalled, Recorded, SealFindings, Sealed,
+    Shown, Stage, Staged, Started, Stopped, StoppedBy,
 };
 pub use facts::{Attempt, Facts, Reason};
 pub use gate::Passed;

@@ -1,4 +1,4 @@
-//! Recall: what the loop remembers, and whether its day still has money.
+//! Recall: what the loop remembers, whether its day still has money, and whether this host may run it at all.
 
 use super::event::{Recalled, Stage};
 use super::{Action, Misfit, Phase, Round, Step};
@@ -14,6 +14,9 @@ pub(super) fn recalled(mut round: Round, recalled: Recalled) -> Result<Step, Mis
     if let Some(ceiling) = day.filter(|ceiling| recalled.day_micros >= ceiling.micros()) {
         let text = format!("this loop has spent its day's {ceiling}");
         return Ok(round.end(RoundOutcome::OverBudget, Stage::Recall, "day-budget", text));
+    }
+    if let Some(why) = round.facts.started.refusal.clone() {
+        return Ok(round.end(RoundOutcome::Refused, Stage::Isolate, "boundary", why));
     }
     Ok(after_recall(round))
 }

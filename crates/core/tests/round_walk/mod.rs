@@ -113,6 +113,7 @@ pub(crate) fn start(choice: &Choice) -> Started {
         item: None,
         dry_run: choice.kind > 240,
         boundary: Boundary::default(),
+        refusal: None,
         inputs: vec![("fix.script".into(), "hash".into())],
     }
 }

@@ -82,6 +82,7 @@ fn started(words: &Words<'_>) -> Event {
         item: words.get("item").map(|key| Item { key: key.into(), title: None, data: None }),
         dry_run: words.has("dry-run"),
         boundary: Boundary::default(),
+        refusal: words.get("refusal").map(|text| text.replace('-', " ")),
         inputs: Vec::new(),
     }))
 }

@@ -88,7 +88,7 @@ impl Agent for Command {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { session_isolation: true, ..Capabilities::default() }
+        Capabilities { session_isolation: true, confined: true, ..Capabilities::default() }
     }
 
     fn invoke<'a>(

@@ -1,7 +1,8 @@
-//! The environment of a role: the base of every child, and what the contract with agents adds. Inherits nothing.
+//! The environment of a role: the base of every child, and what the contract with agents adds. Inherits nothing; every path in it is
+//! the one inside the role's room.
 
 use super::Invocation;
-use crate::proc::{self, Limits, Spawn};
+use crate::proc::{Limits, Spawn};
 use loopwright_core::spec::Role;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -22,6 +23,7 @@ pub(super) const ITEMS: &str = "LOOPWRIGHT_ITEMS";
 
 /// A program of this invocation: its place, environment, limits and mark. Arguments and input are the adapter's.
 pub(super) fn spawn(invocation: &Invocation, program: PathBuf) -> Spawn {
+    let room = &invocation.room;
     let mut spawn = Spawn::new(program, &invocation.workspace, invocation.cookie.clone());
     spawn.env = environment(invocation);
     spawn.limits = Limits {
@@ -30,28 +32,29 @@ pub(super) fn spawn(invocation: &Invocation, program: PathBuf) -> Spawn {
         output_max: invocation.limits.output_max,
         ..Limits::default()
     };
-    spawn
+    room.enter(spawn)
 }
 
 /// The whole environment. A verdict's variables are given to a checker and to nobody else, whatever the invocation holds.
 fn environment(invocation: &Invocation) -> BTreeMap<OsString, OsString> {
-    let mut env = proc::base_env(&invocation.home, &invocation.tmp, &invocation.extra_path);
+    let room = &invocation.room;
+    let mut env = room.env(&invocation.home, &invocation.tmp);
     let mut set = |name: &str, value: OsString| drop(env.insert(name.into(), value));
     set("LOOPWRIGHT_ROLE", invocation.role.word().into());
     set("LOOPWRIGHT_LOOP", invocation.loop_name.clone().into());
     set("LOOPWRIGHT_ROUND", invocation.round.clone().into());
     set("LOOPWRIGHT_ATTEMPT", invocation.attempt.to_string().into());
-    set(OUTBOX, invocation.outbox.clone().into());
-    set("LOOP_OUTBOX", invocation.outbox.clone().into());
-    set("LOOPWRIGHT_STATE", invocation.state_file.clone().into());
-    set("LOOP_STATE_SUMMARY", invocation.state_file.clone().into());
+    set(OUTBOX, room.see(&invocation.outbox).into());
+    set("LOOP_OUTBOX", room.see(&invocation.outbox).into());
+    set("LOOPWRIGHT_STATE", room.see(&invocation.state_file).into());
+    set("LOOP_STATE_SUMMARY", room.see(&invocation.state_file).into());
     if let (Role::Checker, Some(sink)) = (invocation.role, &invocation.verdict) {
-        set(VERDICT, sink.path.clone().into());
+        set(VERDICT, room.see(&sink.path).into());
         set(NONCE, sink.nonce.clone().into());
         set(TREE, sink.tree.clone().into());
         set(CANDIDATE, sink.candidate.clone().into());
         if let Some(items) = &invocation.items {
-            set(ITEMS, items.clone().into());
+            set(ITEMS, room.see(items).into());
         }
     }
     env

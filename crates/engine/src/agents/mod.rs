@@ -14,6 +14,7 @@ pub use error::AgentError;
 pub use scripted::{Scripted, main_if_asked};
 
 use crate::proc::{Cancel, Captured, Cookie, How, Proc, Started, Stream};
+use crate::room::Room;
 use loopwright_core::BoxFuture;
 use loopwright_core::budget::{BudgetLimit, Tokens, Usage};
 use loopwright_core::spec::Role;
@@ -56,8 +57,8 @@ pub struct Invocation {
     pub limits: AgentLimits,
     /// The mark of its process tree.
     pub cookie: Cookie,
-    /// Folders with further programs.
-    pub extra_path: Vec<PathBuf>,
+    /// What its programs see. Paths of the invocation are the host's; [`Room::see`] says what they are called inside.
+    pub room: Room,
 }
 
 /// A checker's one way to be heard.
@@ -181,6 +182,9 @@ pub struct Capabilities {
     pub session_isolation: bool,
     /// It can be sent through a proxy.
     pub proxy: bool,
+    /// It starts its programs in the room of its invocation. One that does not has this process's own reach, which is said
+    /// in the boundary of its rounds, and gets plain folders to work in.
+    pub confined: bool,
 }
 
 /// A program that can play a role.

@@ -4,8 +4,9 @@ use super::judge::{Against, Judged, Left, judge};
 use super::resolve::{Program, ResolvedRun};
 use super::{Gates, GatesError, TIMEOUT_DEFAULT};
 use crate::git::Oid;
-use crate::proc::{self, Cookie, How, Limits, Spawn};
-use crate::workspace::SnapshotKind;
+use crate::proc::{Cookie, How, Limits, Network, Spawn};
+use crate::room::{self, Seat};
+use crate::workspace::{Files, SnapshotKind};
 use loopwright_core::gate::{GateResult, GateStatus};
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
@@ -54,7 +55,8 @@ impl Attempt<'_> {
             std::fs::create_dir_all(folder).map_err(failed)?;
         }
         self.reports().try_for_each(|report| remove_stale(checkout, report)).map_err(failed)?;
-        let spawn = self.spawn(program, checkout, &home, &tmp);
+        let files = Files::Folder(checkout.to_owned());
+        let spawn = self.spawn(program, Seat { files: &files, home: &home, tmp: &tmp });
         let ended = match self.gates.proc.run(spawn, &mut (), self.gates.cancel, |_| ()).await {
             Ok(ended) => ended,
             Err(error) => return Ok(not_started(&gate.name, &error.to_string())),
@@ -66,15 +68,16 @@ impl Attempt<'_> {
         Ok(judge(gate, &ended, &Left { read: &left }, against))
     }
 
-    fn spawn(&self, program: PathBuf, checkout: &Path, home: &Path, tmp: &Path) -> Spawn {
+    fn spawn(&self, program: PathBuf, seat: Seat<'_>) -> Spawn {
         let gates = self.gates;
-        let mut spawn = Spawn::new(program, checkout, Cookie::new(gates.cookie));
+        let room = gates.rooms.gate(seat, Network::None);
+        let mut spawn = Spawn::new(program, room::place(seat.files), Cookie::new(gates.cookie));
         spawn.args = self.run.gate.run.iter().skip(1).map(OsString::from).collect();
-        spawn.env = proc::base_env(home, tmp, &gates.env.extra_path);
+        spawn.env = room.env(seat.home, seat.tmp);
         spawn.env.extend(gates.env.vars.iter().map(|(name, value)| (name.clone(), value.clone())));
         let wall = self.run.gate.timeout.map_or(TIMEOUT_DEFAULT, |span| span.duration());
         spawn.limits = Limits { wall: Some(wall), keep_head: KEEP_HEAD, keep_tail: KEEP_TAIL, ..Limits::default() };
-        spawn
+        room.enter(spawn)
     }
 
     fn reports(&self) -> impl Iterator<Item = &str> {

@@ -16,6 +16,7 @@ pub use resolve::{Program, ResolveError, Resolved, ResolvedRun, resolve};
 
 use crate::git::{GitError, Oid};
 use crate::proc::{Cancel, Proc};
+use crate::room::Rooms;
 use crate::workspace::{ChangeStatus, Sealed, Workspace, WorkspaceError, Workspaces};
 use attempt::Attempt;
 use loopwright_core::gate::counts::{Seen, Summary};
@@ -123,6 +124,8 @@ pub struct Gates<'a> {
     pub workspace: &'a Workspace,
     /// The door to processes.
     pub proc: &'a Proc,
+    /// What makes the rooms they run in.
+    pub rooms: &'a Rooms,
     /// What gates may see.
     pub env: &'a GateEnv,
     /// The mark of the gates' process trees.

@@ -6,7 +6,8 @@ use super::{Run, Trouble, isolate, workspace_trouble};
 use crate::agents::{Invocation, VerdictSink};
 use crate::git::Oid;
 use crate::proc::Cookie;
-use crate::workspace::SnapshotKind;
+use crate::room::{Papers, Room, Seat};
+use crate::workspace::{Files, SnapshotKind};
 use crate::{places, random, staging};
 use loopwright_core::gate::GateStatus;
 use loopwright_core::outbox::StagedItem;
@@ -98,6 +99,8 @@ impl Run<'_> {
         let workspace = self.workspace(Stage::Check)?;
         let sealed = self.sealed_attempt()?;
         let model = self.agent_spec(Role::Checker).and_then(|agent| agent.model.clone());
+        let state_file = self.write_state_file(workspace, Role::Checker)?;
+        let room = self.checker_room(desk, &state_file);
         Ok(Invocation {
             role: Role::Checker,
             loop_name: self.spec().name.clone(),
@@ -106,7 +109,7 @@ impl Run<'_> {
             prompt,
             workspace: desk.view.clone(),
             outbox: desk.outbox.clone(),
-            state_file: self.write_state_file(workspace, Role::Checker)?,
+            state_file,
             items: Some(desk.items.clone()),
             home: desk.home.clone(),
             tmp: desk.tmp.clone(),
@@ -120,8 +123,15 @@ impl Run<'_> {
             tools: self.agent_spec(Role::Checker).map(|agent| agent.tools.clone()).unwrap_or_default(),
             limits: self.agent_limits(),
             cookie: Cookie::new(&format!("lw-{}", self.id())),
-            extra_path: self.engine.settings.extra_path.clone(),
+            room,
         })
+    }
+
+    fn checker_room(&self, desk: &Desk, state: &Path) -> Room {
+        let files = Files::Folder(desk.view.clone());
+        let seat = Seat { files: &files, home: &desk.home, tmp: &desk.tmp };
+        let papers = Papers { outbox: &desk.outbox, state, items: Some(&desk.items), sink: Some(&desk.sink) };
+        self.rooms.reader(seat, papers)
     }
 
     /// Reads the sink and judges what is in it. Whatever is missing or strange there is never a pass.

@@ -31,6 +31,7 @@ impl Run<'_> {
             workspaces: &self.spaces,
             workspace,
             proc: &self.engine.proc,
+            rooms: &self.rooms,
             env: &env,
             cookie: &cookie,
             cancel: self.cancel,
@@ -76,7 +77,7 @@ impl Run<'_> {
     }
 
     fn gate_env(&self) -> GateEnv {
-        GateEnv { extra_path: self.engine.settings.extra_path.clone(), ..GateEnv::default() }
+        GateEnv { extra_path: self.rooms.path().to_vec(), ..GateEnv::default() }
     }
 
     pub(super) async fn run_baseline(&mut self) -> Result<Vec<GateResult>, Trouble> {
@@ -96,6 +97,7 @@ impl Run<'_> {
             workspaces: &self.spaces,
             workspace: self.workspace(Stage::Isolate)?,
             proc: &self.engine.proc,
+            rooms: &self.rooms,
             env: &env,
             cookie: &cookie,
             cancel: self.cancel,

@@ -4,9 +4,10 @@ use super::transcript::Transcript;
 use super::{Run, Trouble, bounds};
 use crate::agents::{AgentError, AgentLimits, AgentOutcome, Invocation};
 use crate::proc::{Cancel, Cookie, How};
+use crate::room::{Papers, Seat};
 use crate::staging;
 use crate::store::{Ceiling, Change, Reserve, SpendScope};
-use crate::workspace::Workspace;
+use crate::workspace::{Files, Workspace};
 use crate::{clock, prices};
 use loopwright_core::BoxFuture;
 use loopwright_core::budget::{self, BudgetLimit, Reservation, Spend, Usage};
@@ -60,6 +61,10 @@ impl Run<'_> {
     async fn maker_invocation(&self, attempt: u32, feedback: Option<&Feedback>) -> Result<Invocation, Trouble> {
         let workspace = self.workspace(Stage::Make)?;
         let state_file = self.write_state_file(workspace, Role::Maker)?;
+        let files = Files::Folder(workspace.dir.clone());
+        let seat = Seat { files: &files, home: &workspace.home, tmp: &workspace.tmp };
+        let papers = Papers { outbox: &workspace.outbox, state: &state_file, items: None, sink: None };
+        let room = self.rooms.maker(seat, papers, self.spec().level);
         Ok(Invocation {
             role: Role::Maker,
             loop_name: self.spec().name.clone(),
@@ -77,7 +82,7 @@ impl Run<'_> {
             tools: self.agent_spec(Role::Maker).map(|agent| agent.tools.clone()).unwrap_or_default(),
             limits: self.agent_limits(),
             cookie: Cookie::new(&format!("lw-{}", self.id())),
-            extra_path: self.engine.settings.extra_path.clone(),
+            room,
         })
     }
 

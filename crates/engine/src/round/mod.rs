@@ -32,6 +32,7 @@ use crate::git::{Base, UserRepo};
 use crate::live::Here;
 use crate::proc::Cancel;
 use crate::progress::{Notice, Progress};
+use crate::room::Rooms;
 use crate::store::{Batch, Change, NewEvent, StoreError, StoreErrorKind};
 use crate::workspace::{Sealed as SealedTree, Workspace, WorkspaceError, Workspaces};
 use journal::When;
@@ -51,6 +52,8 @@ pub(crate) struct Run<'a> {
     cancel: &'a Cancel,
     repo: UserRepo,
     spaces: Workspaces,
+    /// What every start of this round sees.
+    rooms: Rooms,
     workspace: Option<Workspace>,
     /// Gate programs, found before the maker ran.
     resolved: Option<Resolved>,

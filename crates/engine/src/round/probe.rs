@@ -1,12 +1,12 @@
 //! Probe: asks the free question before any agent is started. Exit 0 is work, 1 is none, anything else is a failure.
 
 use super::{Run, Trouble, workspace_trouble};
-use crate::proc::{Cookie, How, Limits, Spawn, base_env};
-use crate::workspace::SnapshotKind;
+use crate::proc::{Cookie, How, Limits, Spawn};
+use crate::room::{self, Seat};
+use crate::workspace::{Files, SnapshotKind};
 use loopwright_core::round::{Event, Item, Probed, Stage};
 use loopwright_core::spec::{ItemsForm, ProbeSpec};
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::time::Duration;
 
 /// How long a probe may take.
@@ -31,7 +31,8 @@ impl Run<'_> {
         let space = self.spaces.create(&name, &id, &base).await.map_err(workspace_trouble(Stage::Probe))?;
         let view = self.spaces.snapshot(&space, "probe", &base, SnapshotKind::ReadOnly).await;
         let view = view.map_err(workspace_trouble(Stage::Probe))?;
-        let answer = self.ask_probe(&run, items, &view, &space.home, &space.tmp).await?;
+        let seat = Seat { files: &Files::Folder(view), home: &space.home, tmp: &space.tmp };
+        let answer = self.ask_probe(&run, items, seat).await?;
         self.settle_items(answer).await
     }
 
@@ -43,20 +44,15 @@ impl Run<'_> {
         Ok(head.map_err(|error| Trouble::broke(Stage::Probe, "base", &error))?.commit)
     }
 
-    async fn ask_probe(
-        &self,
-        run: &[String],
-        form: ItemsForm,
-        view: &Path,
-        home: &Path,
-        tmp: &Path,
-    ) -> Result<Probed, Trouble> {
+    async fn ask_probe(&self, run: &[String], form: ItemsForm, seat: Seat<'_>) -> Result<Probed, Trouble> {
         let Some((program, args)) = run.split_first() else { return Ok(Probed::Nothing) };
+        let room = self.rooms.probe(seat);
         let cookie = Cookie::new(&format!("lw-{}-probe", self.id()));
-        let mut spawn = Spawn::new(program, view, cookie);
+        let mut spawn = Spawn::new(program, room::place(seat.files), cookie);
         spawn.args = args.iter().map(Into::into).collect();
-        spawn.env = base_env(home, tmp, &self.engine.settings.extra_path);
+        spawn.env = room.env(seat.home, seat.tmp);
         spawn.limits = Limits { wall: Some(WALL), ..Limits::default() };
+        let spawn = room.enter(spawn);
         let ended = match self.engine.proc.run(spawn, &mut (), self.cancel, |_| ()).await {
             Ok(ended) => ended,
             Err(error) => return Ok(Probed::Failed { text: super::chain(&error) }),

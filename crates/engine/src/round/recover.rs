@@ -141,6 +141,8 @@ impl<'a> Run<'a> {
             Ok(_) | Err(_) => gone(&recorded.round),
         };
         let spaces = engine.workspaces(repo.clone()).await?;
+        // What held the round until now holds it further, or it fails: a weaker start is none.
+        let rooms = engine.rooms(&started.boundary, &repo);
         let workspace = match recorded.round.phase() {
             // A workspace that is about to be made is made anew.
             Phase::Recalling | Phase::Probing | Phase::Isolating | Phase::Baselining => None,
@@ -169,6 +171,7 @@ impl<'a> Run<'a> {
             cancel,
             repo,
             spaces,
+            rooms,
             workspace,
             resolved: None,
             baseline: None,

@@ -139,6 +139,6 @@ fn delivery_facts(facts: &Facts) -> Vec<Fact> {
         Fact::new("files changed", attempt.changes.len().to_string()),
         Fact::new("gates", gates),
         Fact::new("let out by", by),
-        Fact::new("boundary", facts.boundary().level.clone()),
+        Fact::new("boundary", facts.boundary().level.word()),
     ]
 }

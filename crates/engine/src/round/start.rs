@@ -75,6 +75,7 @@ impl<'a> Run<'a> {
         let here = engine.live.enter(&started.round).ok_or_else(|| super::busy(&started.round))?;
         let item_failures = failures(engine, &started).await?;
         let event = Event::Started(Box::new(started.clone()));
+        let rooms = engine.rooms(&started.boundary, &repo);
         let Step { round, actions } = Round::begin(started);
         let mut run = Self {
             engine,
@@ -83,6 +84,7 @@ impl<'a> Run<'a> {
             cancel,
             repo,
             spaces,
+            rooms,
             workspace: None,
             resolved: None,
             baseline: None,
@@ -147,6 +149,7 @@ fn birth(request: RunRequest, repo: &crate::git::UserRepo, now_ms: i64) -> Resul
         trigger: request.trigger,
         spec_hash: request.spec.hash().to_owned(),
         boundary: boundary::of(request.spec.sandbox),
+        refusal: None,
         spec: request.spec.into_spec(),
         actor: request.actor,
         item: request.item.map(|key| Item { key, title: None, data: None }),

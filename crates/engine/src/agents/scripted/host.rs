@@ -2,6 +2,9 @@
 
 use super::perform;
 use super::wire::Payload;
+use crate::agents::{AgentError, Invocation, env};
+use crate::proc::Spawn;
+use crate::room::inside;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The first argument that asks for it.
@@ -25,6 +28,20 @@ pub fn main_if_asked() {
         std::process::exit(host());
     }
     ABLE.store(true, Ordering::Relaxed);
+}
+
+/// This program as the agent of an invocation. Behind walls its file is shown under a name of its own: the folder it lies in
+/// is nobody's business there, and `/proc/self/exe` would be the launcher's.
+pub(super) fn spawn(invocation: &Invocation) -> Result<Spawn, AgentError> {
+    if invocation.room.confine().is_none() {
+        return Ok(env::spawn(invocation, PROGRAM.into()));
+    }
+    let program = std::env::current_exe().map_err(|error| {
+        AgentError::failed(format!("find this program's own file: {error}"), "start it again: its file was replaced")
+    })?;
+    let mut invocation = invocation.clone();
+    invocation.room = invocation.room.showing(&program, inside::AGENT);
+    Ok(env::spawn(&invocation, program))
 }
 
 fn host() -> i32 {

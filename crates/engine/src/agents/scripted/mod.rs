@@ -45,7 +45,7 @@ pub use host::main_if_asked;
 
 use super::command::run;
 use super::listen::Notes;
-use super::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation, env};
+use super::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation};
 use crate::proc::{Cancel, Cookie, Proc, Spawn, Started, Stdin};
 use choose::Chooser;
 use loopwright_core::BoxFuture;
@@ -95,7 +95,7 @@ impl Scripted {
         // The cookie's randomness, under a byte that ordinary text does not hold.
         let marker = format!("\u{1e}{}\u{1e}", Cookie::new("note").as_str());
         let payload = Payload { marker: marker.clone(), task: Task::Steps(steps) };
-        let mut spawn = env::spawn(invocation, host::PROGRAM.into());
+        let mut spawn = host::spawn(invocation)?;
         spawn.args = vec![host::ARGUMENT.into()];
         spawn.stdin = Stdin::Bytes(payload.to_bytes());
         Ok((spawn, marker))
@@ -126,7 +126,13 @@ impl Agent for Scripted {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities { usage: true, structured_output: true, session_isolation: true, ..Capabilities::default() }
+        Capabilities {
+            usage: true,
+            structured_output: true,
+            session_isolation: true,
+            confined: true,
+            ..Capabilities::default()
+        }
     }
 
     fn invoke<'a>(

@@ -1,0 +1,284 @@
+//! Rooms: what a program that is started for a loop gets to see, and under which names. One builder makes the room of every
+//! start, so that no start forgets a wall. It describes; `sandbox` builds, and which walls there are is decided in
+//! [`crate::boundary`].
+//!
+//! Inside, everything lies at the same place in every round, so that build caches stay valid. Nothing of the state
+//! directory, the user's repository or home is ever there, and no socket.
+
+mod tools;
+
+pub use tools::KeepOut;
+
+use crate::proc::{self, Confine, Mount, Network, Spawn, What};
+use crate::workspace::Files;
+use loopwright_core::level::LoopLevel;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+/// Where things lie inside.
+pub mod inside {
+    /// The role's view of the repository; programs start here.
+    pub const WORKSPACE: &str = "/workspace";
+    /// HOME.
+    pub const HOME: &str = "/home/loop";
+    /// Temporary files.
+    pub const TMP: &str = "/tmp";
+    /// Where a role stages its outputs.
+    pub const OUTBOX: &str = "/outbox";
+    /// Where a checker puts its verdict.
+    pub const SINK: &str = "/sink";
+    /// The staged items as they were sealed.
+    pub const ITEMS: &str = "/items";
+    /// What a held-out check needs.
+    pub const HELDOUT: &str = "/heldout";
+    /// What the loop remembers.
+    pub const STATE: &str = "/run/loopwright/state.json";
+    /// The program that plays a scripted agent.
+    pub const AGENT: &str = "/run/loopwright/agent";
+    /// The port on 127.0.0.1 behind which the egress proxy is.
+    pub const PROXY_PORT: u16 = 3128;
+}
+
+/// Whether the kernel holds what is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Walls {
+    /// It does, or the program does not start.
+    Kernel,
+    /// It does not: programs have this user's whole reach.
+    #[default]
+    None,
+}
+
+/// What one start sees. The default has no walls and names everything as the host does.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Room {
+    confine: Option<Confine>,
+    seen: Vec<(PathBuf, PathBuf)>,
+    path: Vec<PathBuf>,
+    vars: BTreeMap<OsString, OsString>,
+}
+
+impl Room {
+    /// What the kernel holds a program in here to.
+    #[must_use]
+    pub fn confine(&self) -> Option<&Confine> {
+        self.confine.as_ref()
+    }
+
+    /// A path of the host as a program in here names it.
+    #[must_use]
+    pub fn see(&self, host: &Path) -> PathBuf {
+        let under = self.seen.iter().filter_map(|(from, to)| Some((from, to, host.strip_prefix(from).ok()?)));
+        let nearest = under.max_by_key(|(from, ..)| from.components().count());
+        match nearest {
+            Some((_, to, rest)) if rest.as_os_str().is_empty() => to.clone(),
+            Some((_, to, rest)) => to.join(rest),
+            None => host.to_owned(),
+        }
+    }
+
+    /// The environment every program in here starts from; HOME and temporary files are given as the host names them.
+    #[must_use]
+    pub fn env(&self, home: &Path, tmp: &Path) -> BTreeMap<OsString, OsString> {
+        let mut env = proc::base_env(&self.see(home), &self.see(tmp), &self.path);
+        env.extend(self.vars.iter().map(|(name, value)| (name.clone(), value.clone())));
+        env
+    }
+
+    /// Puts a program into this room: `spawn` is as the host would start it, with an environment that is already as it is
+    /// seen in here. Its own file is shown when nothing else shows it.
+    #[must_use]
+    pub fn enter(&self, mut spawn: Spawn) -> Spawn {
+        let Some(mut confine) = self.confine.clone() else { return spawn };
+        let path = spawn.env.get(OsStr::new("PATH")).map_or(OsStr::new(""), OsString::as_os_str);
+        let program = self.see(&spawn.program);
+        if program == spawn.program {
+            confine.mounts.extend(tools::program_shown(&confine, &program, path));
+        }
+        spawn.program = program;
+        spawn.cwd = self.see(&spawn.cwd);
+        spawn.confine = Some(confine);
+        spawn
+    }
+
+    /// Shows one more file or folder of the host for reading. Without walls it is seen where it is.
+    #[must_use]
+    pub fn showing(mut self, host: &Path, at: &str) -> Self {
+        self.put(host, at, What::ReadOnly(host.to_owned()));
+        self
+    }
+
+    fn put(&mut self, host: &Path, at: &str, what: What) {
+        if let Some(confine) = &mut self.confine {
+            confine.mount(at, what);
+            self.seen.push((host.to_owned(), PathBuf::from(at)));
+        }
+    }
+}
+
+/// Where a program sits: its files, its HOME, its folder for temporary files.
+#[derive(Debug, Clone, Copy)]
+pub struct Seat<'a> {
+    /// Its view of the repository.
+    pub files: &'a Files,
+    /// Its HOME.
+    pub home: &'a Path,
+    /// Its temporary files.
+    pub tmp: &'a Path,
+}
+
+/// What a role is handed besides its files.
+#[derive(Debug, Clone, Copy)]
+pub struct Papers<'a> {
+    /// Where it stages its outputs.
+    pub outbox: &'a Path,
+    /// What the loop remembers, for reading.
+    pub state: &'a Path,
+    /// The sealed items, for reading.
+    pub items: Option<&'a Path>,
+    /// The folder in which a checker puts its verdict.
+    pub sink: Option<&'a Path>,
+}
+
+/// Makes the rooms of one round.
+#[derive(Debug, Clone, Default)]
+pub struct Rooms {
+    walls: Walls,
+    reach: Network,
+    path: Vec<PathBuf>,
+    vars: BTreeMap<OsString, OsString>,
+    mounts: Vec<Mount>,
+    left_out: Vec<String>,
+}
+
+impl Rooms {
+    /// Rooms with these walls. Programs find those of the system and of `extra_path`; behind walls a folder there is shown
+    /// for reading, unless it would show what must not be seen.
+    #[must_use]
+    pub fn new(walls: Walls, extra_path: &[PathBuf], keep_out: &KeepOut) -> Self {
+        let mut rooms = Self { walls, path: extra_path.to_vec(), ..Self::default() };
+        if walls == Walls::Kernel {
+            let tools = tools::shown(extra_path, keep_out);
+            rooms.path = tools.path;
+            rooms.vars = tools.vars;
+            rooms.mounts = tools.mounts;
+            rooms.left_out = tools.left_out;
+        }
+        rooms
+    }
+
+    /// The same, with what roles and probes reach. Gates name their own.
+    #[must_use]
+    pub fn reaching(mut self, reach: Network) -> Self {
+        self.reach = reach;
+        self
+    }
+
+    /// The same, with one more thing of the host for reading at its own path, such as a toolchain or a cache.
+    #[must_use]
+    pub fn showing(mut self, host: &Path) -> Self {
+        let shown = Mount { at: host.to_owned(), what: What::ReadOnly(tools::real(host)) };
+        if self.walls == Walls::Kernel && !self.mounts.contains(&shown) {
+            self.mounts.push(shown);
+        }
+        self
+    }
+
+    /// The same, with one more variable for every program.
+    #[must_use]
+    pub fn with_var(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.vars.insert(name.into(), value.into());
+        self
+    }
+
+    /// Whether the kernel holds what is started in these rooms.
+    #[must_use]
+    pub fn walls(&self) -> Walls {
+        self.walls
+    }
+
+    /// Folders in which programs are found, besides the system's.
+    #[must_use]
+    pub fn path(&self) -> &[PathBuf] {
+        &self.path
+    }
+
+    /// Folders that were asked for and are not shown, each with its reason.
+    #[must_use]
+    pub fn left_out(&self) -> &[String] {
+        &self.left_out
+    }
+
+    /// A maker's: its workspace can be changed, except at L1.
+    #[must_use]
+    pub fn maker(&self, seat: Seat<'_>, papers: Papers<'_>, level: LoopLevel) -> Room {
+        let files = if level.maker_may_write() { seat.files.writable() } else { seat.files.read_only() };
+        self.role(seat, files, papers)
+    }
+
+    /// That of a role which only looks: checker, planner, attacker, prover. It writes to its outbox and its sink.
+    #[must_use]
+    pub fn reader(&self, seat: Seat<'_>, papers: Papers<'_>) -> Room {
+        self.role(seat, seat.files.read_only(), papers)
+    }
+
+    /// A gate's: it may change its checkout, which nobody uses after it.
+    #[must_use]
+    pub fn gate(&self, seat: Seat<'_>, reach: Network) -> Room {
+        self.room(seat, seat.files.writable(), reach)
+    }
+
+    /// A probe's: it looks at base, with the loop's network.
+    #[must_use]
+    pub fn probe(&self, seat: Seat<'_>) -> Room {
+        self.room(seat, seat.files.read_only(), self.reach.clone())
+    }
+
+    /// That of trusted preparation on base, with the host's network and nothing of a maker's present.
+    #[must_use]
+    pub fn setup(&self, seat: Seat<'_>) -> Room {
+        self.room(seat, seat.files.writable(), Network::Host)
+    }
+
+    fn role(&self, seat: Seat<'_>, files: What, papers: Papers<'_>) -> Room {
+        let mut room = self.room(seat, files, self.reach.clone());
+        room.put(papers.outbox, inside::OUTBOX, What::Writable(papers.outbox.to_owned()));
+        room.put(papers.state, inside::STATE, What::ReadOnly(papers.state.to_owned()));
+        if let Some(items) = papers.items {
+            room.put(items, inside::ITEMS, What::ReadOnly(items.to_owned()));
+        }
+        if let Some(sink) = papers.sink {
+            room.put(sink, inside::SINK, What::Writable(sink.to_owned()));
+        }
+        room
+    }
+
+    /// What all rooms have. Tools come last: one may lie below a private place, such as `/tmp`.
+    fn room(&self, seat: Seat<'_>, files: What, reach: Network) -> Room {
+        let mut room = Room { path: self.path.clone(), vars: self.vars.clone(), ..Room::default() };
+        if self.walls == Walls::None {
+            return room;
+        }
+        room.confine = Some(Confine { network: reach, ..Confine::default() });
+        room.put(place(seat.files), inside::WORKSPACE, files);
+        room.put(seat.home, inside::HOME, What::Writable(seat.home.to_owned()));
+        room.put(seat.tmp, inside::TMP, What::Writable(seat.tmp.to_owned()));
+        if let Some(confine) = &mut room.confine {
+            confine.mounts.extend(self.mounts.iter().cloned());
+        }
+        room
+    }
+}
+
+/// The folder of the host by which a checkout goes; with layers it does not hold all of its files.
+#[must_use]
+pub fn place(files: &Files) -> &Path {
+    match files {
+        Files::Folder(path) | Files::Overlay { upper: path, .. } => path,
+        Files::Layers(layers) => layers.first().map_or(Path::new(inside::WORKSPACE), PathBuf::as_path),
+    }
+}
+
+#[cfg(test)]
+mod tests;
