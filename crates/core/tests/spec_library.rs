@@ -57,9 +57,27 @@ fn parts_of_verification_that_cannot_run_are_reasons_not_to_run() {
     spec.prompts.planner = Some("plan".to_owned());
     spec.prover = Some(Prover { start: Vec::new(), ready: None, exercise: vec!["./x".to_owned()] });
     spec.attack = Some(Attack { roles: vec!["security".to_owned()] });
-    spec.heldout =
-        vec![Heldout { name: "h".to_owned(), run: vec!["./x".to_owned()], files: Vec::new(), cases: "c".to_owned() }];
-    assert_eq!(spec.check().expect("declared, not wrong").not_runnable().len(), 5);
+    assert_eq!(spec.check().expect("declared, not wrong").not_runnable().len(), 4);
+}
+
+#[test]
+fn held_out_checks_have_names_and_files_of_their_own() {
+    let check = |name: &str, files: &[&str]| Heldout {
+        name: name.to_owned(),
+        run: vec!["./x".to_owned()],
+        files: files.iter().map(|file| (*file).to_owned()).collect(),
+        cases: "~/cases.jsonl".to_owned(),
+    };
+    let mut spec = spec();
+    spec.level = LoopLevel::L3Unattended;
+    spec.heldout = vec![check("h", &["~/a/data", "../b/more"])];
+    assert!(spec.clone().check().expect("a check can fail, as L3 asks").not_runnable().is_empty());
+    spec.gates = vec![Gate::Run(RunGate::new("Tests", vec!["./t".to_owned()]))];
+    spec.heldout = vec![check("tests", &[]), check("h", &["~/a/data", "../data/", ".."])];
+    let problems = spec.check().expect_err("a gate's name, a name twice, and no name").to_string();
+    for text in ["taken by the gate `Tests`", "would be `/heldout/data`", "`..` names no file"] {
+        assert!(problems.contains(text), "{problems}");
+    }
 }
 
 #[test]

@@ -80,6 +80,7 @@ mod executor;
 pub mod gates;
 pub mod gc;
 pub mod git;
+pub mod ground;
 mod live;
 mod loop_engine;
 pub mod outbox;

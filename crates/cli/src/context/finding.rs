@@ -28,6 +28,17 @@ impl Finding {
         Self { file: file.into(), line: None, column: None, text: text.into(), hint: None, shown: None }
     }
 
+    /// At the first place of the file that says `word`, where there is one.
+    pub(crate) fn at_word(self, text: &str, word: &str) -> Self {
+        let found =
+            text.lines().enumerate().find_map(|(at, line)| Some((at, line[..line.find(word)?].chars().count())));
+        let number = |number: usize| u32::try_from(number + 1).ok();
+        match found {
+            Some((line, column)) => Self { line: number(line), column: number(column), ..self },
+            None => self,
+        }
+    }
+
     /// With a way out.
     pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }

@@ -3,8 +3,9 @@
 use super::{Context, Finding, LoopFile, bindings};
 use crate::error::CommandError;
 use loopwright::agents::Scripted;
-use loopwright::gates::{self, GateEnv, Program, ResolveError, ResolvedRun};
+use loopwright::gates::{self, GateEnv, HeldoutError, Heldouts, Program, ResolveError, ResolvedRun};
 use loopwright::git::UserRepo;
+use loopwright::ground::Ground;
 use loopwright::proc::trusted_path;
 use loopwright_core::spec::{AgentUse, LoopSpec, Role};
 use std::path::{Path, PathBuf};
@@ -25,8 +26,22 @@ impl Context {
         let mut found = Objections { findings: scripts(spec, &repo.work_tree, &file.file), notes: Vec::new() };
         found.findings.extend(skills(spec, &repo.work_tree, &file.file));
         self.gate_programs(repo, file, &mut found).await?;
+        found.findings.extend(self.heldout(repo, file));
         found.notes.extend(self.agent_programs(repo, spec).await?);
         Ok(found)
+    }
+
+    /// Held-out files that are missing, or where a maker could read them.
+    fn heldout(&self, repo: &UserRepo, file: &LoopFile) -> Vec<Finding> {
+        let ground = Ground { repo: repo.work_tree.clone(), home: self.env.home.clone() };
+        let env = GateEnv { extra_path: self.extra_path(Some(&repo.work_tree)), ..GateEnv::default() };
+        let errors = Heldouts::read(&file.spec, &ground, &[], &env).err().unwrap_or_default();
+        let text = super::read_bytes(&repo.work_tree.join(&file.file)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let finding = |error: &HeldoutError| {
+            Finding::of_file(&file.file, error.to_string()).with_hint(error.hint).at_word(&text, &error.path)
+        };
+        errors.iter().map(finding).collect()
     }
 
     /// Programs of agents that a round would not find. Only noted: they may come with `setup`, or be on another machine.

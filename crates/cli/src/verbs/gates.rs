@@ -7,8 +7,9 @@ use crate::error::{CommandError, chain, counted};
 use crate::exit::Exit;
 use crate::output::{Look, safe};
 use crate::signals::{self, Running};
-use loopwright::gates::{self, Baseline, Facts, GateEnv, Gates, Resolved};
+use loopwright::gates::{self, Baseline, Facts, GateEnv, Gates, Heldouts, Resolved};
 use loopwright::git::{CommitWords, UserRepo};
+use loopwright::ground::Ground;
 use loopwright::proc::Cancel;
 use loopwright::room::Rooms;
 use loopwright::workspace::{SealLimits, Sealed, Workspace, Workspaces};
@@ -124,11 +125,24 @@ impl Trial<'_> {
         let without =
             gates.run(&resolved, &emptied, &Facts::default(), &[], &Baseline::default()).await.map_err(broke)?;
         let mut without = without.iter();
+        let heldout = self.heldout_lines(spec, &emptied).await?;
         let lines = spec.gates.iter().filter_map(|gate| match gate {
             Gate::Run(run) => Some(line(run.red_before, &baseline.0.get(&run.name)?.result, without.next()?)),
             other => Some(untried(other.name())),
         });
-        Ok(lines.collect())
+        Ok(lines.chain(heldout).collect())
+    }
+
+    /// Held-out checks on base, and on the checkout without the code: what answers there was not under test.
+    async fn heldout_lines(&self, spec: &LoopSpec, emptied: &Sealed) -> Result<Vec<Line>, CommandError> {
+        let ground = Ground { repo: self.spaces.repo().work_tree.clone(), home: self.engine.settings().home.clone() };
+        let checks = Heldouts::read(spec, &ground, &[], self.env).map_err(|errors| {
+            let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
+            CommandError::invalid(texts.join("; ")).hint("see `loopwright check`")
+        })?;
+        let on_base = self.gates().heldout(&checks, &self.workspace.base).await.map_err(broke)?;
+        let without = self.gates().heldout(&checks, &emptied.commit).await.map_err(broke)?;
+        Ok(on_base.iter().zip(&without).map(|(on_base, without)| line(false, on_base, without)).collect())
     }
 
     async fn resolve(&self, runs: &[Gate]) -> Result<Resolved, CommandError> {

@@ -7,6 +7,7 @@ use super::{NOTHING, SCHEMA};
 use crate::error::CommandError;
 use crate::output::safe;
 use loopwright::store::{RoundsQuery, Store};
+use loopwright_core::spec::{Gate, LoopSpec};
 use serde::Serialize;
 
 /// Rounds shown.
@@ -75,7 +76,7 @@ impl LoopPage {
             line,
             file: file.map(|file| file.file.clone()),
             intent: spec.map(|spec| spec.intent.clone()),
-            gates: spec.map(|spec| spec.gates.iter().map(|gate| gate.name().to_owned()).collect()).unwrap_or_default(),
+            gates: spec.map(gate_names).unwrap_or_default(),
             output: spec.map(|spec| spec.output.iter().map(|one| one.kind.word()).collect()).unwrap_or_default(),
             receipts: rounds.rounds.iter().map(Receipt::from).collect(),
             rounds: rounds.rounds,
@@ -109,4 +110,10 @@ impl LoopPage {
         }
         page + &format!("\nrun it with: loopwright run {}", safe(&line.name))
     }
+}
+
+/// Everything that answers among the gates.
+fn gate_names(spec: &LoopSpec) -> Vec<String> {
+    let gates = spec.gates.iter().map(Gate::name);
+    gates.chain(spec.heldout.iter().map(|check| check.name.as_str())).map(str::to_owned).collect()
 }

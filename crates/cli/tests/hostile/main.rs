@@ -9,6 +9,7 @@ mod boundaries;
 mod checkers;
 mod claims;
 mod gates;
+mod heldout;
 mod outbox;
 mod paths;
 mod people;

@@ -6,6 +6,7 @@ pub mod counts;
 pub mod diff;
 pub mod excerpt;
 pub mod expect;
+pub mod heldout;
 pub mod junit;
 pub mod length;
 pub mod lines;

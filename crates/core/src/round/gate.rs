@@ -7,7 +7,7 @@ use super::phase::AgentRun;
 use super::{Action, Misfit, Phase, Round, Step};
 use crate::gate::{GateResult, GateStatus, signature};
 use crate::outcome::RoundOutcome;
-use crate::spec::CheckMode;
+use crate::spec::{CheckMode, Gate};
 
 /// Proof that every gate of this candidate passed. Only this module can make one.
 #[derive(Debug, Clone, PartialEq)]
@@ -55,8 +55,9 @@ pub(super) fn why(gate: &GateResult) -> String {
 fn unanswered(round: &Round) -> Option<String> {
     let results = &round.facts.attempt()?.gates;
     let answers = |name: &str| results.iter().filter(|result| result.name == name).count();
-    let declared = round.facts.started.spec.gates.iter();
-    declared.map(|gate| gate.name().to_owned()).find(|name| answers(name) != 1)
+    let spec = &round.facts.started.spec;
+    let declared = spec.gates.iter().map(Gate::name).chain(spec.heldout.iter().map(|check| check.name.as_str()));
+    declared.map(str::to_owned).find(|name| answers(name) != 1)
 }
 
 fn passed(round: &Round) -> Option<Passed> {
@@ -73,7 +74,8 @@ fn rejected(round: Round) -> Step {
 }
 
 fn to_check(mut round: Round, passed: Passed) -> Step {
-    if round.facts.started.spec.gates.is_empty() {
+    let spec = &round.facts.started.spec;
+    if spec.gates.is_empty() && spec.heldout.is_empty() {
         round.facts.because(Stage::Gate, "gates-none", "gates: none; the checker alone decides");
     }
     match round.facts.started.spec.check {

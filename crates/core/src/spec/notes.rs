@@ -68,7 +68,6 @@ pub(super) fn not_runnable(spec: &LoopSpec) -> Vec<String> {
         spec.attack.is_some() || prompts.attacker.is_some() || spec.agents.contains_key(&Role::Attacker),
         "`attack`",
     );
-    missing(!spec.heldout.is_empty(), "`heldout`");
     missing(!spec.setup.is_empty(), "`setup`");
     reasons
 }

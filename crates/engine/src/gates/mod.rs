@@ -7,11 +7,13 @@
 mod attempt;
 mod examine;
 mod facts;
+mod heldout;
 mod judge;
 mod resolve;
 
 pub use examine::{Examination, examine};
 pub use facts::{Facts, FileFact, base_paths};
+pub use heldout::{HeldoutError, Heldouts};
 pub use resolve::{Program, ResolveError, Resolved, ResolvedRun, resolve};
 
 use crate::git::{GitError, Oid};

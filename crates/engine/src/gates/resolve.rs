@@ -128,17 +128,27 @@ fn resolve_run(gate: &RunGate, base: &BTreeSet<String>, env: &GateEnv) -> Result
 }
 
 fn program(gate: &RunGate, word: &str, base: &BTreeSet<String>, env: &GateEnv) -> Result<Program, ResolveError> {
-    if word.starts_with('/') {
-        let found = resolve_program(word, OsStr::new(""), Path::new("/"));
-        return Ok(found.map_or_else(|| Program::Missing(word.to_owned()), Program::Installed));
-    }
-    if word.contains('/') {
+    if word.contains('/') && !word.starts_with('/') {
         return in_base(gate, word, base).map(Program::Script);
     }
-    let env = proc::base_env(Path::new("/"), Path::new("/"), &env.extra_path);
-    let path = env.get(OsStr::new("PATH")).map_or(OsStr::new(""), |path| path.as_os_str());
+    Ok(installed(word, env))
+}
+
+/// What a held-out check executes. A path is one of the candidate itself: it is what is under test.
+pub(super) fn heldout_program(run: &[String], env: &GateEnv) -> Program {
+    let first = run.first().map_or("", String::as_str);
+    if first.contains('/') && !first.starts_with('/') {
+        return normalise(first).map_or_else(|| Program::Missing(first.to_owned()), Program::Script);
+    }
+    installed(first, env)
+}
+
+/// A program of this machine, by its absolute path or by its name in the trusted path.
+fn installed(word: &str, env: &GateEnv) -> Program {
+    let path = proc::base_env(Path::new("/"), Path::new("/"), &env.extra_path);
+    let path = path.get(OsStr::new("PATH")).map_or(OsStr::new(""), |path| path.as_os_str());
     let found = resolve_program(word, path, Path::new("/"));
-    Ok(found.map_or_else(|| Program::Missing(word.to_owned()), Program::Installed))
+    found.map_or_else(|| Program::Missing(word.to_owned()), Program::Installed)
 }
 
 fn in_base(gate: &RunGate, word: &str, base: &BTreeSet<String>) -> Result<String, ResolveError> {

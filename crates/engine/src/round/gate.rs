@@ -1,7 +1,7 @@
 //! Gate: runs the mechanical checks on a pristine checkout of the sealed commit, with the files that decide them from base.
 
-use super::{Run, Trouble, bounds, isolate, workspace_trouble};
-use crate::gates::{self, Baseline, Facts, GateEnv, Gates, GatesError, Resolved};
+use super::{Run, Trouble, bounds, isolate, start, workspace_trouble};
+use crate::gates::{self, Baseline, Facts, GateEnv, Gates, GatesError, Heldouts, Resolved};
 use crate::progress::Notice;
 use crate::workspace::Sealed;
 use loopwright_core::gate::GateResult;
@@ -10,7 +10,8 @@ use loopwright_core::round::{Broke, Event, Gated, Stage};
 impl Run<'_> {
     pub(super) async fn gate(&mut self) -> Result<Event, Trouble> {
         let attempt = self.round.facts().attempt_number();
-        self.stage(Stage::Gate, format!("{} gates on the sealed tree", self.spec().gates.len()));
+        let count = self.spec().gates.len() + self.spec().heldout.len();
+        self.stage(Stage::Gate, format!("{count} gates on the sealed tree"));
         let (results, inputs_edited) = self.run_gates().await?;
         results.iter().for_each(|result| self.progress.notice(&Notice::Gate(result)));
         Ok(Event::Gated(Gated { attempt, results, inputs_edited }))
@@ -18,9 +19,10 @@ impl Run<'_> {
 
     /// The results, and the gate inputs that the maker edited.
     async fn run_gates(&mut self) -> Result<(Vec<GateResult>, Vec<String>), Trouble> {
-        if self.spec().gates.is_empty() {
+        if self.spec().gates.is_empty() && self.spec().heldout.is_empty() {
             return Ok((Vec::new(), Vec::new()));
         }
+        let heldout = self.heldout()?;
         let resolved = self.resolved().await?;
         let baseline = self.measured_base(&resolved).await?;
         let (sealed, facts) = self.sealed_facts().await?;
@@ -38,7 +40,20 @@ impl Run<'_> {
         };
         let edited = gates::edited_inputs(&resolved, &sealed).map_err(gates_trouble(Stage::Gate))?;
         let results = gates.run(&resolved, &sealed, &facts, &[], &baseline).await;
-        Ok((bounds::results(results.map_err(gates_trouble(Stage::Gate))?), bounds::list(edited)))
+        let mut results = results.map_err(gates_trouble(Stage::Gate))?;
+        results.extend(gates.heldout(&heldout, &sealed.commit).await.map_err(gates_trouble(Stage::Gate))?);
+        Ok((bounds::results(results), bounds::list(edited)))
+    }
+
+    /// The held-out checks as they were when the round began; ones that have changed since say nothing about it.
+    fn heldout(&self) -> Result<Heldouts, Trouble> {
+        let broke = |text| Trouble::Broke(Broke { stage: Stage::Gate, code: "heldout".to_owned(), text });
+        let now = start::heldout(self.engine, &self.repo, self.spec()).map_err(|error| broke(error.to_string()))?;
+        let recorded = &self.round.facts().started.inputs;
+        match now.inputs().iter().find(|input| !recorded.contains(input)) {
+            Some((path, _)) => Err(broke(format!("held-out `{path}` changed while the round ran"))),
+            None => Ok(self.heldout.clone().unwrap_or(now)),
+        }
     }
 
     /// What was sealed, as this process read it then, or read again after a restart.

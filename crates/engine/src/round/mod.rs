@@ -27,7 +27,7 @@ pub use start::RunRequest;
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::gates::{Baseline, Facts, Resolved};
+use crate::gates::{Baseline, Facts, Heldouts, Resolved};
 use crate::git::{Base, UserRepo};
 use crate::live::Here;
 use crate::proc::Cancel;
@@ -57,6 +57,8 @@ pub(crate) struct Run<'a> {
     workspace: Option<Workspace>,
     /// Gate programs, found before the maker ran.
     resolved: Option<Resolved>,
+    /// Held-out checks, read before the maker ran; read again after a restart.
+    heldout: Option<Heldouts>,
     /// What the comparing gates said about base.
     /// The last seal and what was read of it, for the gates; read again after a restart.
     sealed: Option<(SealedTree, Facts)>,

@@ -174,6 +174,7 @@ impl<'a> Run<'a> {
             rooms,
             workspace,
             resolved: None,
+            heldout: None,
             baseline: None,
             sealed: None,
             head: None,

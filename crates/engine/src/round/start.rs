@@ -5,8 +5,9 @@ use super::journal::{self, When};
 use super::{Run, recorded};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::gates::{self, GateEnv};
-use crate::git::Oid;
+use crate::gates::{self, GateEnv, Heldouts};
+use crate::git::{Oid, UserRepo};
+use crate::ground::Ground;
 use crate::proc::Cancel;
 use crate::progress::Progress;
 use crate::store::Batch;
@@ -14,7 +15,7 @@ use crate::workspace::Workspaces;
 use crate::{boundary, random};
 use loopwright_core::name::RoundId;
 use loopwright_core::round::{Action, Event, Item, Round, Started, Step};
-use loopwright_core::spec::{CheckedSpec, Gate};
+use loopwright_core::spec::{CheckedSpec, Gate, LoopSpec};
 use std::path::PathBuf;
 use tokio::time::Instant;
 
@@ -61,7 +62,7 @@ impl<'a> Run<'a> {
     pub(crate) async fn start(
         engine: &'a Engine,
         bind: &'a Bindings,
-        request: RunRequest,
+        mut request: RunRequest,
         progress: &'a dyn Progress,
         cancel: &'a Cancel,
     ) -> Result<(Self, Vec<Action>), EngineError> {
@@ -70,6 +71,8 @@ impl<'a> Run<'a> {
         let head = engine.git.head(&repo, request.spec.base.as_deref()).await?;
         let spaces = engine.workspaces(repo.clone()).await?;
         gate_scripts_in_base(engine, &spaces, &request.spec, &head.commit).await?;
+        let heldout = heldout(engine, &repo, &request.spec)?;
+        request.inputs.extend(heldout.inputs());
         let started_ms = engine.now_ms();
         let started = birth(request, &repo, started_ms)?;
         let here = engine.live.enter(&started.round).ok_or_else(|| super::busy(&started.round))?;
@@ -87,6 +90,7 @@ impl<'a> Run<'a> {
             rooms,
             workspace: None,
             resolved: None,
+            heldout: Some(heldout),
             baseline: None,
             sealed: None,
             head: Some(head),
@@ -139,7 +143,17 @@ async fn gate_scripts_in_base(
     Err(EngineError::NotRunnable { name: spec.name.clone(), why })
 }
 
-fn birth(request: RunRequest, repo: &crate::git::UserRepo, now_ms: i64) -> Result<Started, EngineError> {
+/// Held-out checks are read before anything of the round exists, so that nothing it does can change them.
+pub(super) fn heldout(engine: &Engine, repo: &UserRepo, spec: &LoopSpec) -> Result<Heldouts, EngineError> {
+    let ground = Ground { repo: repo.work_tree.clone(), home: engine.settings.home.clone() };
+    let env = GateEnv { extra_path: engine.settings.extra_path.clone(), ..GateEnv::default() };
+    Heldouts::read(spec, &ground, &[], &env).map_err(|errors| EngineError::NotRunnable {
+        name: spec.name.clone(),
+        why: errors.iter().map(ToString::to_string).collect(),
+    })
+}
+
+fn birth(request: RunRequest, repo: &UserRepo, now_ms: i64) -> Result<Started, EngineError> {
     let round = RoundId::new(u64::try_from(now_ms).unwrap_or(0), random::bytes()?).to_string();
     Ok(Started {
         occurrence: request.occurrence.unwrap_or_else(|| format!("manual:{round}")),

@@ -45,7 +45,8 @@ fn levels(rules: &mut Rules, spec: &LoopSpec) {
         let what = format!("`check: none` at {}; only an L1 loop may do without a checker", spec.level.short());
         rules.object(Path::to("check"), what, "remove `check`, or set `level: L1`");
     }
-    if spec.level == LoopLevel::L3Unattended && !spec.gates.iter().any(can_fail) {
+    let can_fail = spec.gates.iter().any(can_fail) || !spec.heldout.is_empty();
+    if spec.level == LoopLevel::L3Unattended && !can_fail {
         let hint = "add a gate under `gates:`, such as `- { name: tests, run: [cargo, test] }`";
         rules.object(Path::to("level"), "`level: L3` without a gate that can fail", hint);
     }
@@ -194,15 +195,45 @@ fn diff(rules: &mut Rules, path: &Path, rule: &DiffRule) {
 
 fn heldout(rules: &mut Rules, spec: &LoopSpec) {
     let path = Path::to("heldout");
-    for (at, check) in spec.heldout.iter().enumerate() {
+    if spec.heldout.len() > GATES_MAX {
+        rules.object(path.clone(), format!("more than {GATES_MAX} held-out checks"), None);
+    }
+    for (at, check) in spec.heldout.iter().enumerate().take(GATES_MAX) {
         let path = path.index(at);
         rules.part_name(path.key("name"), &check.name);
         rules.command(path.key("run"), &check.run);
-        if check.cases.trim().is_empty() {
+        if !is_path(&check.cases) {
             rules.object(path.key("cases"), format!("`{path}.cases` is empty"), "name a file of JSON lines");
         }
+        heldout_files(rules, &path.key("files"), &check.files);
     }
     unique_names(rules, &path, spec.heldout.iter().map(|check| check.name.as_str()));
+    // Both answer under their name, so a name stands for one of them.
+    let gates: HashMap<_, _> = spec.gates.iter().map(|gate| (gate.name().to_ascii_lowercase(), gate.name())).collect();
+    for (at, check) in spec.heldout.iter().enumerate() {
+        if let Some(gate) = gates.get(&check.name.to_ascii_lowercase()) {
+            let what = format!("the name {} is taken by the gate `{gate}`", quoted(&check.name));
+            rules.object(path.index(at).key("name"), what, None);
+        }
+    }
+}
+
+/// Each file is seen as `/heldout/NAME`, so each has a name, and a name of its own.
+fn heldout_files(rules: &mut Rules, path: &Path, files: &[String]) {
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    for (at, file) in files.iter().enumerate() {
+        let name = file.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        if !is_path(file) || matches!(name, "" | "." | ".." | "~") {
+            rules.object(path.index(at), format!("{} names no file", quoted(file)), None);
+        } else if let Some(first) = seen.insert(name, at) {
+            let what = format!("{} would be `/heldout/{name}`, as `{path}[{first}]` is", quoted(file));
+            rules.object(path.index(at), what, "give one of them another name");
+        }
+    }
+}
+
+fn is_path(text: &str) -> bool {
+    !text.trim().is_empty() && text.len() <= 1000 && !text.contains('\0')
 }
 
 /// Prover and attackers, as far as their declaration goes.

@@ -1,0 +1,299 @@
+//! Held-out checks: reads their cases before the maker runs, starts the program under test on the sealed tree, and hands its
+//! answers to `loopwright_core::gate::heldout`. Expected values never leave this process.
+//!
+//! The program gets all inputs at once and then the end of its input. Waiting for each answer would hang every honest
+//! program that buffers its output, and seeing all inputs early tells nobody what the answers should be.
+
+use super::resolve::{self, Program};
+use super::{GateEnv, Gates, GatesError, TIMEOUT_DEFAULT};
+use crate::git::Oid;
+use crate::ground::Ground;
+use crate::proc::{self, Cookie, Ended, How, Limits, Spawn, Stdin};
+use crate::workspace::SnapshotKind;
+use loopwright_core::gate::heldout::{ANSWERS_BYTES_MAX, CASES_BYTES_MAX, Cases, End, judge};
+use loopwright_core::gate::{GateResult, GateStatus};
+use loopwright_core::hash;
+use loopwright_core::spec::{Heldout, LoopSpec};
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+/// Where the program under test finds `files`.
+const PLACE: &str = "/heldout";
+/// The same as a variable, for hosts without a boundary, on which it is another folder.
+const PLACE_VAR: &str = "LOOPWRIGHT_HELDOUT";
+/// Bytes and entries of one check's files.
+const FILES_BYTES_MAX: u64 = 1 << 30;
+const FILES_MAX: usize = 100_000;
+/// What every confined program can read.
+const PUBLIC: [&str; 6] = ["/usr", "/etc", "/bin", "/sbin", "/lib", "/lib64"];
+
+/// All held-out checks of a loop, read.
+#[derive(Debug, Clone, Default)]
+pub struct Heldouts {
+    checks: Vec<Check>,
+}
+
+#[derive(Debug, Clone)]
+struct Check {
+    name: String,
+    run: Vec<String>,
+    program: Program,
+    files: Vec<PathBuf>,
+    cases: Cases,
+    /// What was read, by the path as written.
+    inputs: Vec<(String, String)>,
+}
+
+/// A path of a held-out check that cannot be used: exit 2.
+#[derive(Debug, thiserror::Error)]
+#[error("held-out check `{check}`: `{path}` {why}")]
+pub struct HeldoutError {
+    /// The check.
+    pub check: String,
+    /// The path as written.
+    pub path: String,
+    /// What is wrong with it.
+    pub why: String,
+    /// What to do about it.
+    pub hint: &'static str,
+}
+
+const MOVE_OUT: &str = "keep it where no maker can read it: in a folder outside the repository, such as `~/heldout/`";
+const WRITE_IT: &str = "relative paths start at the root of the repository, `~` is your home";
+const FIX_LINES: &str = "each line is one JSON object with the keys `in` and `out`";
+
+impl Heldouts {
+    /// Reads every check of a loop. `shown` are the folders that makers see besides the system's.
+    ///
+    /// # Errors
+    /// Every path that is missing, unreadable or where a maker could read it.
+    pub fn read(spec: &LoopSpec, ground: &Ground, shown: &[PathBuf], env: &GateEnv) -> Result<Self, Vec<HeldoutError>> {
+        let (mut checks, mut errors) = (Vec::new(), Vec::new());
+        for check in &spec.heldout {
+            match read(check, ground, shown, env) {
+                Ok(check) => checks.push(check),
+                Err(error) => errors.push(error),
+            }
+        }
+        if errors.is_empty() { Ok(Self { checks }) } else { Err(errors) }
+    }
+
+    /// The files and their hashes, for the record.
+    #[must_use]
+    pub fn inputs(&self) -> Vec<(String, String)> {
+        self.checks.iter().flat_map(|check| check.inputs.iter().cloned()).collect()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.checks.is_empty()
+    }
+}
+
+fn read(check: &Heldout, ground: &Ground, shown: &[PathBuf], env: &GateEnv) -> Result<Check, HeldoutError> {
+    let error =
+        |path: &str, why: String, hint| HeldoutError { check: check.name.clone(), path: path.to_owned(), why, hint };
+    let locate = |path: &str| hidden(path, ground, shown).map_err(|(why, hint)| error(path, why, hint));
+    let bytes = plain(&locate(&check.cases)?).map_err(|source| error(&check.cases, source.to_string(), WRITE_IT))?;
+    let cases = Cases::read(&bytes).map_err(|source| error(&check.cases, source.to_string(), FIX_LINES))?;
+    let mut inputs = vec![(check.cases.clone(), hash::of_bytes(&bytes))];
+    let mut files = Vec::new();
+    for path in &check.files {
+        let real = locate(path)?;
+        let hash = hash_tree(&real).map_err(|source| error(path, source.to_string(), WRITE_IT))?;
+        inputs.push((path.clone(), hash));
+        // The name is the written one: what a link is called, not what it points to.
+        files.push(ground.place(path));
+    }
+    let program = resolve::heldout_program(&check.run, env);
+    Ok(Check { name: check.name.clone(), run: check.run.clone(), program, files, cases, inputs })
+}
+
+/// The real path of something that no maker sees.
+fn hidden(path: &str, ground: &Ground, shown: &[PathBuf]) -> Result<PathBuf, (String, &'static str)> {
+    let real = ground.real(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => ("is not there".to_owned(), WRITE_IT),
+        _ => (format!("cannot be read: {error}"), WRITE_IT),
+    })?;
+    if ground.is_in_repo(&real) {
+        return Err(("is inside the repository, where the maker reads it".to_owned(), MOVE_OUT));
+    }
+    let public = PUBLIC.iter().map(Path::new).chain(shown.iter().map(PathBuf::as_path));
+    for place in public {
+        if real.starts_with(place) {
+            return Err((format!("is in `{}`, which every maker sees", place.display()), MOVE_OUT));
+        }
+    }
+    Ok(real)
+}
+
+fn plain(path: &Path) -> io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("is not a plain file"));
+    }
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(CASES_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// The hash of a file, or of everything in a folder with its names.
+fn hash_tree(path: &Path) -> io::Result<String> {
+    let mut fields = Vec::new();
+    let mut left = FILES_BYTES_MAX;
+    add(path, Path::new(""), &mut left, &mut fields)?;
+    let fields: Vec<&[u8]> = fields.iter().map(Vec::as_slice).collect();
+    Ok(hash::of_fields(&fields))
+}
+
+fn add(path: &Path, name: &Path, left: &mut u64, fields: &mut Vec<Vec<u8>>) -> io::Result<()> {
+    let found = fs::symlink_metadata(path)?;
+    *left = left.checked_sub(found.len()).ok_or_else(|| io::Error::other("is larger than is read"))?;
+    if fields.len() > 2 * FILES_MAX {
+        return Err(io::Error::other("has more files than are read"));
+    }
+    fields.push(name.as_os_str().as_encoded_bytes().to_vec());
+    if found.is_dir() {
+        fields.push(b"folder".to_vec());
+        let mut entries = fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?;
+        entries.sort_by_key(fs::DirEntry::file_name);
+        return entries.iter().try_for_each(|entry| add(&entry.path(), &name.join(entry.file_name()), left, fields));
+    }
+    if found.is_symlink() {
+        fields.push(fs::read_link(path)?.into_os_string().into_encoded_bytes());
+    } else if found.is_file() {
+        let mut bytes = Vec::new();
+        fs::File::open(path)?.take(found.len().saturating_add(1)).read_to_end(&mut bytes)?;
+        fields.push(hash::of_bytes(&bytes).into_bytes());
+    } else {
+        return Err(io::Error::other("holds something that is neither file nor folder"));
+    }
+    Ok(())
+}
+
+impl Gates<'_> {
+    /// Runs every held-out check on a commit, the sealed candidate's in a round, in order; all of them, as with gates.
+    ///
+    /// # Errors
+    /// A checkout can not be made, or somebody asked to stop.
+    pub async fn heldout(&self, checks: &Heldouts, commit: &Oid) -> Result<Vec<GateResult>, GatesError> {
+        let mut results = Vec::with_capacity(checks.checks.len());
+        for check in &checks.checks {
+            results.push(self.one_heldout(check, commit).await?);
+        }
+        Ok(results)
+    }
+
+    async fn one_heldout(&self, check: &Check, commit: &Oid) -> Result<GateResult, GatesError> {
+        if let Program::Missing(name) = &check.program {
+            return Ok(not_started(check, GateStatus::Failed, &format!("`{name}` is not installed")));
+        }
+        let checkout = self.workspaces.snapshot(self.workspace, "gate", commit, SnapshotKind::WithGit).await?;
+        let private = self.workspace.root.join("gate-private");
+        let result = self.answer(check, &checkout, &private).await;
+        self.workspaces.drop_snapshots(self.workspace, [private, checkout]);
+        result
+    }
+
+    async fn answer(&self, check: &Check, checkout: &Path, private: &Path) -> Result<GateResult, GatesError> {
+        let failed = |source| GatesError::Io { gate: check.name.clone(), source };
+        let (home, tmp, files) = (private.join("home"), private.join("tmp"), private.join("heldout"));
+        for folder in [&home, &tmp, &files] {
+            fs::create_dir_all(folder).map_err(failed)?;
+        }
+        lay_out(&check.files, &files).map_err(failed)?;
+        let spawn = self.heldout_spawn(check, checkout, &home, &tmp, &files);
+        let ended = match self.proc.run(spawn, &mut (), self.cancel, |_| ()).await {
+            Ok(ended) => ended,
+            Err(error) => return Ok(unstartable(check, &error.to_string())),
+        };
+        let end = end_of(&ended).ok_or_else(|| GatesError::Cancelled(check.name.clone()))?;
+        let mut result = judge(&check.name, &check.cases, end, ended.stdout.whole().as_deref());
+        result.duration_ms = u64::try_from(ended.wall.as_millis()).unwrap_or(u64::MAX);
+        Ok(result)
+    }
+
+    fn heldout_spawn(&self, check: &Check, checkout: &Path, home: &Path, tmp: &Path, files: &Path) -> Spawn {
+        let program = match &check.program {
+            Program::Installed(path) => path.clone(),
+            Program::Script(path) => checkout.join(path),
+            Program::Missing(name) => PathBuf::from(name),
+        };
+        let mut spawn = Spawn::new(program, checkout, Cookie::new(self.cookie));
+        spawn.args = check.run.iter().skip(1).map(|word| located(word, files)).collect();
+        spawn.env = proc::base_env(home, tmp, &self.env.extra_path);
+        spawn.env.extend(self.env.vars.iter().map(|(name, value)| (name.clone(), value.clone())));
+        spawn.env.insert(PLACE_VAR.into(), files.into());
+        spawn.stdin = Stdin::Bytes(check.cases.input());
+        spawn.limits = Limits {
+            wall: Some(TIMEOUT_DEFAULT),
+            keep_head: ANSWERS_BYTES_MAX,
+            keep_tail: 0,
+            output_max: 2 * ANSWERS_BYTES_MAX as u64,
+            ..Limits::default()
+        };
+        spawn
+    }
+}
+
+/// Where nothing is mounted, `files` are copied, so that the check reads what it would read elsewhere.
+fn lay_out(files: &[PathBuf], folder: &Path) -> io::Result<()> {
+    for file in files {
+        if let Some(name) = file.file_name() {
+            copy(&file.canonicalize()?, &folder.join(name))?;
+        }
+    }
+    Ok(())
+}
+
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    let found = fs::symlink_metadata(from)?;
+    if found.is_symlink() {
+        return std::os::unix::fs::symlink(fs::read_link(from)?, to);
+    }
+    if !found.is_dir() {
+        return fs::copy(from, to).map(drop);
+    }
+    fs::create_dir_all(to)?;
+    fs::read_dir(from)?.try_for_each(|entry| {
+        let entry = entry?;
+        copy(&entry.path(), &to.join(entry.file_name()))
+    })
+}
+
+/// A word that names the place of `files`, as it is named here.
+fn located(word: &str, files: &Path) -> OsString {
+    match word.strip_prefix(PLACE) {
+        Some("") => files.into(),
+        Some(rest) if rest.starts_with('/') => files.join(rest.trim_start_matches('/')).into(),
+        _ => word.into(),
+    }
+}
+
+/// How it ended, unless somebody asked to stop.
+fn end_of(ended: &Ended) -> Option<End> {
+    Some(match ended.how {
+        How::Exited(code) => End::Exited(code),
+        How::Signaled(_) | How::Stopped => End::Signalled,
+        How::Wall | How::Idle => End::Late,
+        How::Flood => End::Flooded,
+        How::Cancelled => return None,
+    })
+}
+
+/// What the candidate itself should have brought and cannot be started is the candidate's fault; a missing program of this
+/// machine says nothing about the candidate.
+fn unstartable(check: &Check, why: &str) -> GateResult {
+    match check.program {
+        Program::Script(_) => not_started(check, GateStatus::Rejected, "the candidate's program cannot be started"),
+        Program::Installed(_) | Program::Missing(_) => not_started(check, GateStatus::Failed, why),
+    }
+}
+
+fn not_started(check: &Check, status: GateStatus, why: &str) -> GateResult {
+    let mut result = GateResult::new(&check.name, status).because("not-started");
+    result.evidence.push(loopwright_core::gate::excerpt::line(why));
+    result
+}
