@@ -30,11 +30,9 @@ pub struct Settings {
     pub approval: Duration,
     /// Globs of further paths that always need a human.
     pub sensitive: Vec<String>,
-    /// The home folder of the user, where `~` in a loop file starts; nothing else of it is looked at.
-    pub home: Option<PathBuf>,
     /// Folders with further programs for agents and gates, such as a toolchain's.
     pub extra_path: Vec<PathBuf>,
-    /// The home of the person the engine works for, which no program of a loop may see.
+    /// The home of the person the engine works for, which no program of a loop may see; `~` in a loop file starts there.
     pub home: Option<PathBuf>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
@@ -67,7 +65,6 @@ impl Settings {
             identity: Identity::default(),
             approval: Duration::from_secs(7 * 86_400),
             sensitive: Vec::new(),
-            home: None,
             extra_path: Vec::new(),
             home: None,
             clock: Arc::new(SystemClock),

@@ -25,7 +25,6 @@ impl Context {
         settings.store = config.store.clone();
         settings.approval = effective.approvals_expire().duration();
         settings.sensitive = config.sensitive.clone();
-        settings.home = self.env.home.clone();
         settings.extra_path = self.extra_path(work_tree);
         settings.home = self.env.home.clone();
         if let Some(who) = &config.identity {

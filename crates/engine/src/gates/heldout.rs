@@ -8,8 +8,9 @@ use super::resolve::{self, Program};
 use super::{GateEnv, Gates, GatesError, TIMEOUT_DEFAULT};
 use crate::git::Oid;
 use crate::ground::Ground;
-use crate::proc::{self, Cookie, Ended, How, Limits, Spawn, Stdin};
-use crate::workspace::SnapshotKind;
+use crate::proc::{Cookie, Ended, How, Limits, Network, Spawn, Stdin};
+use crate::room::{Room, Seat, inside};
+use crate::workspace::{Files, SnapshotKind};
 use loopwright_core::gate::heldout::{ANSWERS_BYTES_MAX, CASES_BYTES_MAX, Cases, End, judge};
 use loopwright_core::gate::{GateResult, GateStatus};
 use loopwright_core::hash;
@@ -19,9 +20,7 @@ use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-/// Where the program under test finds `files`.
-const PLACE: &str = "/heldout";
-/// The same as a variable, for hosts without a boundary, on which it is another folder.
+/// Where the program under test finds `files`: on hosts without a boundary it is not [`inside::HELDOUT`].
 const PLACE_VAR: &str = "LOOPWRIGHT_HELDOUT";
 /// Bytes and entries of one check's files.
 const FILES_BYTES_MAX: u64 = 1 << 30;
@@ -199,13 +198,17 @@ impl Gates<'_> {
 
     async fn answer(&self, check: &Check, checkout: &Path, private: &Path) -> Result<GateResult, GatesError> {
         let failed = |source| GatesError::Io { gate: check.name.clone(), source };
-        let (home, tmp, files) = (private.join("home"), private.join("tmp"), private.join("heldout"));
-        for folder in [&home, &tmp, &files] {
+        let (home, tmp, copies) = (private.join("home"), private.join("tmp"), private.join("heldout"));
+        for folder in [&home, &tmp, &copies] {
             fs::create_dir_all(folder).map_err(failed)?;
         }
-        lay_out(&check.files, &files).map_err(failed)?;
-        let spawn = self.heldout_spawn(check, checkout, &home, &tmp, &files);
-        let ended = match self.proc.run(spawn, &mut (), self.cancel, |_| ()).await {
+        let files = Files::Folder(checkout.to_owned());
+        let room = self.rooms.gate(Seat { files: &files, home: &home, tmp: &tmp }, Network::None);
+        let (room, place) = show(room, &check.files, copies).map_err(failed)?;
+        let mut spawn = check.spawn(checkout, Cookie::new(self.cookie), &place);
+        spawn.env.extend(room.env(&home, &tmp));
+        spawn.env.extend(self.env.vars.iter().map(|(name, value)| (name.clone(), value.clone())));
+        let ended = match self.proc.run(room.enter(spawn), &mut (), self.cancel, |_| ()).await {
             Ok(ended) => ended,
             Err(error) => return Ok(unstartable(check, &error.to_string())),
         };
@@ -214,19 +217,19 @@ impl Gates<'_> {
         result.duration_ms = u64::try_from(ended.wall.as_millis()).unwrap_or(u64::MAX);
         Ok(result)
     }
+}
 
-    fn heldout_spawn(&self, check: &Check, checkout: &Path, home: &Path, tmp: &Path, files: &Path) -> Spawn {
-        let program = match &check.program {
+impl Check {
+    fn spawn(&self, checkout: &Path, cookie: Cookie, place: &Path) -> Spawn {
+        let program = match &self.program {
             Program::Installed(path) => path.clone(),
             Program::Script(path) => checkout.join(path),
             Program::Missing(name) => PathBuf::from(name),
         };
-        let mut spawn = Spawn::new(program, checkout, Cookie::new(self.cookie));
-        spawn.args = check.run.iter().skip(1).map(|word| located(word, files)).collect();
-        spawn.env = proc::base_env(home, tmp, &self.env.extra_path);
-        spawn.env.extend(self.env.vars.iter().map(|(name, value)| (name.clone(), value.clone())));
-        spawn.env.insert(PLACE_VAR.into(), files.into());
-        spawn.stdin = Stdin::Bytes(check.cases.input());
+        let mut spawn = Spawn::new(program, checkout, cookie);
+        spawn.args = self.run.iter().skip(1).map(|word| located(word, place)).collect();
+        spawn.env.insert(PLACE_VAR.into(), place.into());
+        spawn.stdin = Stdin::Bytes(self.cases.input());
         spawn.limits = Limits {
             wall: Some(TIMEOUT_DEFAULT),
             keep_head: ANSWERS_BYTES_MAX,
@@ -238,7 +241,20 @@ impl Gates<'_> {
     }
 }
 
-/// Where nothing is mounted, `files` are copied, so that the check reads what it would read elsewhere.
+/// Shows `files` in the room, and says where they lie. Without walls nothing can be mounted, so they are copied.
+fn show(room: Room, files: &[PathBuf], copies: PathBuf) -> io::Result<(Room, PathBuf)> {
+    if room.confine().is_none() {
+        lay_out(files, &copies)?;
+        return Ok((room, copies));
+    }
+    let mut room = room;
+    for file in files {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        room = room.showing(&file.canonicalize()?, &format!("{}/{name}", inside::HELDOUT));
+    }
+    Ok((room, PathBuf::from(inside::HELDOUT)))
+}
+
 fn lay_out(files: &[PathBuf], folder: &Path) -> io::Result<()> {
     for file in files {
         if let Some(name) = file.file_name() {
@@ -264,10 +280,10 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// A word that names the place of `files`, as it is named here.
-fn located(word: &str, files: &Path) -> OsString {
-    match word.strip_prefix(PLACE) {
-        Some("") => files.into(),
-        Some(rest) if rest.starts_with('/') => files.join(rest.trim_start_matches('/')).into(),
+fn located(word: &str, place: &Path) -> OsString {
+    match word.strip_prefix(inside::HELDOUT) {
+        Some("") => place.into(),
+        Some(rest) if rest.starts_with('/') => place.join(rest.trim_start_matches('/')).into(),
         _ => word.into(),
     }
 }
