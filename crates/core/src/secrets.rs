@@ -1,19 +1,42 @@
 //! The secrets gate: finds credentials in what a maker added, named or wrote. A finding names the rule and the place,
-//! never the value.
+//! never the value. The same search cleans what is kept and shown.
 //!
-//! Two searches: a table of public token formats, and the exact values the caller knows (in plain, base64, hex and
-//! URL-encoded, and cut into pieces). Placeholders are not findings, or examples in documents could not be written.
+//! Two searches: a table of public formats, and the exact values the caller knows, in every spelling that is cheap to look
+//! for and in pieces. Placeholders are not findings, or examples in documents could not be written. Time is linear in the
+//! text and memory is bounded by a window of it.
 
+mod codec;
+mod environment;
 mod known;
 mod rules;
+mod stream;
+mod table;
+mod view;
+
+pub use environment::credential;
+pub use stream::{Border, Stream};
 
 use crate::gate::lines::AddedLines;
-use known::Known;
+use known::{Held, Known};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::borrow::Cow;
+use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::LazyLock;
+use table::Trust;
+use view::View;
+
+/// Bytes read at once, and how many of them are read again with the next, so that nothing is cut by a border.
+const WINDOW: usize = 1 << 20;
+const OVERLAP: usize = 32 << 10;
+
+/// How often a decoded run is decoded again.
+const DEPTH_MAX: u32 = 2;
+
+/// The rule of values that the caller knows.
+const KNOWN_VALUE: &str = "known-value";
 
 /// A secret was found. There is no value here, so none can be printed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -25,25 +48,45 @@ pub struct Hit {
 }
 
 impl Hit {
-    fn new(rule: &str, place: &str) -> Self {
-        Self { rule: rule.to_owned(), place: place.to_owned() }
+    fn new(rule: &str, place: impl Into<String>) -> Self {
+        Self { rule: rule.to_owned(), place: place.into() }
     }
 }
 
-/// The text with the values of known token formats replaced by their rule's name, for everything that is shown or kept.
-/// It is a second line behind the gate: what only shows when pieces are put together stays.
+/// Everything of a candidate that would leave the machine.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Candidate<'a> {
+    /// The lines it added.
+    pub added: &'a [AddedLines],
+    /// The changed files as they were: a value that stood there is no new one.
+    pub before: &'a [&'a [u8]],
+    /// The paths it has now.
+    pub names: &'a [&'a str],
+    /// Commit message, outbox items, branch: each with its place.
+    pub texts: &'a [(&'a str, &'a str)],
+}
+
+/// The text with the values of public formats replaced by their rule's name, for everything that is shown or kept.
+/// It is a second line behind the gate, for readers that know no values.
 #[must_use]
 pub fn redact(text: &str) -> Cow<'_, str> {
-    rules::redact(text)
+    static BY_FORMAT: LazyLock<Scanner> = LazyLock::new(Scanner::default);
+    BY_FORMAT.redact(text)
 }
 
 /// A document with every text in it [redacted](redact).
 #[must_use]
 pub fn redact_json(document: Value) -> Value {
+    map_texts(document, &|text| redact(&text).into_owned())
+}
+
+fn map_texts(document: Value, change: &dyn Fn(String) -> String) -> Value {
     match document {
-        Value::String(text) => Value::String(redact(&text).into_owned()),
-        Value::Array(all) => Value::Array(all.into_iter().map(redact_json).collect()),
-        Value::Object(all) => Value::Object(all.into_iter().map(|(key, value)| (key, redact_json(value))).collect()),
+        Value::String(text) => Value::String(change(text)),
+        Value::Array(all) => Value::Array(all.into_iter().map(|one| map_texts(one, change)).collect()),
+        Value::Object(all) => {
+            Value::Object(all.into_iter().map(|(key, value)| (key, map_texts(value, change))).collect())
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => document,
     }
 }
@@ -51,80 +94,221 @@ pub fn redact_json(document: Value) -> Value {
 /// Searches texts; holds the values the caller knows.
 #[derive(Default)]
 pub struct Scanner {
-    known: Vec<Known>,
+    known: Option<Known>,
 }
 
 impl std::fmt::Debug for Scanner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Scanner({} known values)", self.known.len())
+        write!(f, "Scanner({} known values)", self.known.as_ref().map_or(0, Known::len))
     }
+}
+
+/// A value found in a text.
+struct Sighting {
+    rule: &'static str,
+    span: Range<usize>,
 }
 
 impl Scanner {
     /// A scanner that also knows these values; ones too short to be told from chance are left out.
     #[must_use]
     pub fn new<S: AsRef<str>>(known: impl IntoIterator<Item = S>) -> Self {
-        Self { known: known.into_iter().filter_map(|value| Known::new(value.as_ref())).collect() }
+        Self { known: Known::new(known) }
+    }
+
+    /// Searches all that would leave, also for values that only the parts of it together hold.
+    #[must_use]
+    pub fn candidate(&self, candidate: &Candidate<'_>) -> Vec<Hit> {
+        let mut held = Held::default();
+        let mut found: Vec<(Hit, String)> = Vec::new();
+        candidate.added.iter().for_each(|file| found.extend(self.in_file(file, &mut held)));
+        for name in candidate.names {
+            found.extend(self.in_text(name, &mut held, |_| "a file's name".to_owned()));
+        }
+        for (place, text) in candidate.texts {
+            found.extend(self.in_text(text, &mut held, |line| format!("{place}:{line}")));
+        }
+        if !found.is_empty() {
+            let old = old_values(candidate.before);
+            found.retain(|(hit, value)| hit.rule == KNOWN_VALUE || !old.contains(value));
+        }
+        let mut hits: Vec<Hit> = found.into_iter().map(|(hit, _)| hit).collect();
+        let in_pieces = self.known.as_ref().is_some_and(|known| known.is_whole(&held));
+        if in_pieces && !hits.iter().any(|hit| hit.rule == KNOWN_VALUE) {
+            hits.push(Hit::new(KNOWN_VALUE, "pieces all over the candidate"));
+        }
+        finish(hits)
     }
 
     /// Searches one text, such as a commit message or an outbox item; `place` names it.
     #[must_use]
     pub fn text(&self, place: &str, text: &str) -> Vec<Hit> {
-        let mut hits = Vec::new();
-        for (at, line) in text.lines().enumerate() {
-            let number = at + 1;
-            hits.extend(patterns(line).into_iter().map(|rule| Hit::new(rule, &format!("{place}:{number}"))));
-        }
-        self.pieces(place, text, &mut hits);
-        finish(hits)
+        self.candidate(&Candidate { texts: &[(place, text)], ..Candidate::default() })
     }
 
     /// Searches a path itself.
     #[must_use]
     pub fn name(&self, path: &str) -> Vec<Hit> {
-        let place = "a file's name";
-        let mut hits: Vec<Hit> = patterns(path).into_iter().map(|rule| Hit::new(rule, place)).collect();
-        self.pieces(place, path, &mut hits);
-        finish(hits)
+        self.candidate(&Candidate { names: &[path], ..Candidate::default() })
     }
 
     /// Searches the lines that a change added.
     #[must_use]
     pub fn added(&self, files: &[AddedLines]) -> Vec<Hit> {
-        let mut hits = Vec::new();
-        for file in files {
-            let before = hits.len();
-            for line in &file.lines {
-                let place = || format!("{}:{}", file.path, line.number);
-                hits.extend(patterns(&line.text).into_iter().map(|rule| Hit::new(rule, &place())));
-            }
-            let whole: Vec<&str> = file.lines.iter().map(|line| line.text.as_str()).collect();
-            let mut joined = Vec::new();
-            self.pieces(&file.path, &whole.join("\n"), &mut joined);
-            // What a single line showed already has the better place.
-            joined.retain(|hit| !hits[before..].iter().any(|known| known.rule == hit.rule));
-            hits.extend(joined);
-        }
-        finish(hits)
+        self.candidate(&Candidate { added: files, ..Candidate::default() })
     }
 
-    /// What only shows when pieces are put together: joined literals, decoded runs, known values.
-    fn pieces(&self, place: &str, text: &str, hits: &mut Vec<Hit>) {
-        let joined = join_literals(text);
-        if joined.len() != text.len() {
-            hits.extend(patterns(&joined).into_iter().map(|rule| Hit::new(rule, place)));
-        }
-        for decoded in known::base64_runs(text) {
-            let rules = patterns(&decoded).into_iter().filter(|rule| rules::is_distinct(rule));
-            hits.extend(rules.map(|rule| Hit::new(rule, place)));
-        }
-        if self.known.is_empty() {
-            return;
-        }
-        let squeezed = known::squeeze(text);
-        let is_there = self.known.iter().any(|value| value.is_in(text) || value.is_in(&squeezed));
-        hits.extend(is_there.then(|| Hit::new("known-value", place)));
+    /// The text without the values it holds, each replaced by its rule's name. Pieces that only together hold a value stay:
+    /// [`Scanner::clean`] is for what may keep nothing.
+    #[must_use]
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let found = self.sightings(text, &mut Held::default());
+        if found.is_empty() { Cow::Borrowed(text) } else { Cow::Owned(cut_out(text, found)) }
     }
+
+    /// The text as it may be kept: redacted, or withheld as a whole when a value would still be in it.
+    #[must_use]
+    pub fn clean<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let hits = self.text("", text);
+        if hits.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let redacted = self.redact(text);
+        if self.text("", &redacted).is_empty() {
+            return redacted;
+        }
+        let rules: Vec<_> = hits.into_iter().map(|hit| hit.rule).collect();
+        Cow::Owned(format!("[withheld: {}]", rules.join(", ")))
+    }
+
+    /// The same for bytes; what is no text stays as it is unless a value is in it.
+    #[must_use]
+    pub fn clean_bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        let text = String::from_utf8_lossy(bytes);
+        match self.clean(&text) {
+            Cow::Borrowed(_) => Cow::Borrowed(bytes),
+            Cow::Owned(clean) => Cow::Owned(clean.into_bytes()),
+        }
+    }
+
+    /// A document with every text in it [cleaned](Scanner::clean).
+    #[must_use]
+    pub fn clean_json(&self, document: Value) -> Value {
+        map_texts(document, &|text| self.clean(&text).into_owned())
+    }
+
+    fn in_file(&self, file: &AddedLines, held: &mut Held) -> Vec<(Hit, String)> {
+        let lines: Vec<&str> = file.lines.iter().map(|line| line.text.as_str()).collect();
+        let number = |line: usize| file.lines.get(line - 1).map_or(0, |line| line.number);
+        self.in_text(&lines.join("\n"), held, |line| format!("{}:{}", file.path, number(line)))
+    }
+
+    /// Findings of a text with their values; `place` is told the line, from 1.
+    fn in_text(&self, text: &str, held: &mut Held, place: impl Fn(usize) -> String) -> Vec<(Hit, String)> {
+        let mut found = self.sightings(text, held);
+        found.sort_by_key(|sighting| sighting.span.start);
+        let (mut line, mut from) = (1, 0);
+        let hits = found.into_iter().map(|sighting| {
+            let at = sighting.span.start.clamp(from, text.len());
+            line += text.as_bytes()[from..at].iter().filter(|byte| **byte == b'\n').count();
+            from = at;
+            (Hit::new(sighting.rule, place(line)), text.get(sighting.span).unwrap_or_default().to_owned())
+        });
+        hits.collect()
+    }
+
+    fn sightings(&self, text: &str, held: &mut Held) -> Vec<Sighting> {
+        let mut found = Vec::new();
+        for window in windows(text) {
+            let before = found.len();
+            self.in_window(&text[window.clone()], held, &mut found);
+            found[before..].iter_mut().for_each(|one| {
+                one.span = one.span.start + window.start..one.span.end + window.start;
+            });
+        }
+        found
+    }
+
+    fn in_window(&self, text: &str, held: &mut Held, found: &mut Vec<Sighting>) {
+        let start = found.len();
+        found.extend(rules::find(text).into_iter().map(|one| Sighting { rule: one.rule, span: one.span }));
+        for (rule, span) in hidden(text) {
+            // What stands there plainly has the better place.
+            if !found[start..].iter().any(|known| known.rule == rule) {
+                found.push(Sighting { rule, span });
+            }
+        }
+        let known = self.known.as_ref().map(|known| known.find(text.as_bytes(), held)).unwrap_or_default();
+        found.extend(known.into_iter().map(|span| Sighting { rule: KNOWN_VALUE, span }));
+        let runs = codec::base64_runs(text).chain(codec::hex_runs(text));
+        for (span, decoded) in runs {
+            let rules = self.in_decoded(&decoded, DEPTH_MAX);
+            found.extend(rules.into_iter().map(|rule| Sighting { rule, span: span.clone() }));
+        }
+    }
+
+    /// The rules that decoded bytes break. Only a shape that is proof by itself counts: bytes are random by nature.
+    fn in_decoded(&self, decoded: &[u8], depth: u32) -> Vec<&'static str> {
+        if !is_legible(decoded) {
+            return Vec::new();
+        }
+        let text = String::from_utf8_lossy(decoded);
+        let distinct = rules::find(&text).into_iter().filter(|one| one.trust == Trust::Distinct);
+        let mut rules: Vec<_> = distinct.map(|one| one.rule).collect();
+        let known = self.known.as_ref().is_some_and(|known| !known.find(decoded, &mut Held::default()).is_empty());
+        rules.extend(known.then_some(KNOWN_VALUE));
+        if depth > 1 {
+            let runs = codec::base64_runs(&text).chain(codec::hex_runs(&text));
+            runs.for_each(|(_, inner)| rules.extend(self.in_decoded(&inner, depth - 1)));
+        }
+        rules
+    }
+}
+
+/// Values that only show when literals are joined or escapes undone.
+fn hidden(text: &str) -> Vec<(&'static str, Range<usize>)> {
+    let joined = join_literals(text);
+    let whole = 0..text.len();
+    let mut found: Vec<_> = match joined.len() == text.len() {
+        true => Vec::new(),
+        false => rules::find(&joined).into_iter().map(|one| (one.rule, whole.clone())).collect(),
+    };
+    if let Some(view) = View::unescaped(text.as_bytes()) {
+        let text = String::from_utf8_lossy(&view.bytes);
+        let distinct = rules::find(&text).into_iter().filter(|one| one.trust == Trust::Distinct);
+        // Replacement characters would shift the places, so those of odd texts are the whole of it.
+        let is_exact = text.len() == view.bytes.len();
+        let place = |span: &Range<usize>| if is_exact { view.source(span) } else { whole.clone() };
+        found.extend(distinct.map(|one| (one.rule, place(&one.span))));
+    }
+    found
+}
+
+/// The stretches a text is read in.
+fn windows(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
+    let mut next = Some(0);
+    std::iter::from_fn(move || {
+        let start = next?;
+        let end = text.floor_char_boundary(start + WINDOW);
+        next = (end < text.len()).then(|| text.floor_char_boundary(end - OVERLAP));
+        Some(start..end)
+    })
+}
+
+/// The text with every stretch replaced by the name of its rule.
+fn cut_out(text: &str, mut found: Vec<Sighting>) -> String {
+    found.sort_by_key(|one| (one.span.start, one.span.end));
+    let (mut clean, mut from) = (String::with_capacity(text.len()), 0);
+    for Sighting { rule, span } in found {
+        let (start, end) = (text.floor_char_boundary(span.start), text.ceil_char_boundary(span.end));
+        if start >= from {
+            clean.push_str(&text[from..start]);
+            clean.push_str(&format!("[{rule}]"));
+        }
+        from = from.max(end);
+    }
+    clean.push_str(&text[from..]);
+    clean
 }
 
 /// `place:line` reads badly for one-line texts and twice the same rule at a place says nothing new.
@@ -134,18 +318,29 @@ fn finish(mut hits: Vec<Hit>) -> Vec<Hit> {
     hits
 }
 
-/// The rules that match a line and whose value is no placeholder.
-fn patterns(line: &str) -> Vec<&'static str> {
-    rules::matching(line)
+/// The values that stood in the changed files before.
+fn old_values(before: &[&[u8]]) -> HashSet<String> {
+    let texts = before.iter().map(|bytes| String::from_utf8_lossy(bytes));
+    let values = texts.flat_map(|text| {
+        let found = rules::find(&text);
+        found.into_iter().map(|one| text[one.span].to_owned()).collect::<Vec<_>>()
+    });
+    values.collect()
+}
+
+/// Whether bytes could be text: nearly all of them print.
+fn is_legible(bytes: &[u8]) -> bool {
+    let odd = bytes.iter().filter(|byte| !byte.is_ascii_graphic() && !byte.is_ascii_whitespace()).count();
+    odd * 10 <= bytes.len()
 }
 
 /// Puts `"abc" + "def"` and literals that follow each other over a line's end together.
-fn join_literals(text: &str) -> String {
+fn join_literals(text: &str) -> Cow<'_, str> {
     static SEAM: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r#"['"`]\s*(?:\+|\.{1,2}|<>|\|\||&|\\|~)?\s*(?:\+\s*)?[frbu]?['"`]"#)
             .expect("the pattern is a constant")
     });
-    SEAM.replace_all(text, "").into_owned()
+    SEAM.replace_all(text, "")
 }
 
 #[cfg(test)]

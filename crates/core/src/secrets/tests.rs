@@ -47,6 +47,18 @@ fn corpus() -> Vec<(&'static str, String)> {
         ("database-url", format!("postgres{}app:{}@db.internal/x", "://", random(16, LETTERS))),
         ("basic-auth-url", format!("https{}bot:{}@host.internal/x", "://", random(16, LETTERS))),
         ("assigned-secret", format!("pass{} = \"{}\"", "word", random(24, LETTERS))),
+        ("grafana-token", token("gl", "sa_", 32, LETTERS) + "_" + &random(8, HEX)),
+        ("sentry-token", token("sntry", "u_", 64, HEX)),
+        ("perplexity-key", token("pp", "lx-", 48, LETTERS)),
+        ("replicate-token", token("r", "8_", 37, LETTERS)),
+        ("pulumi-token", token("pu", "l-", 40, HEX)),
+        ("bitbucket-token", token("AT", "BB", 32, LETTERS)),
+        ("tailscale-key", format!("ts{}-auth-{}-{}", "key", random(12, LETTERS), random(32, LETTERS))),
+        ("google-oauth-secret", token("GOC", "SPX-", 28, LETTERS)),
+        ("docker-token", token("dckr", "_pat_", 27, LETTERS)),
+        ("npm-auth", format!("//registry.internal/:_auth{}={}", "Token", random(36, LETTERS))),
+        ("authorization-header", format!("Author{}: Bearer {}", "ization", random(40, LETTERS))),
+        ("netrc-password", format!("mach{} host.internal login bot password {}", "ine", random(20, LETTERS))),
     ]
 }
 
@@ -110,28 +122,142 @@ fn a_token_joined_from_literals_or_hidden_in_base64_is_found() {
     assert_eq!(rules_of(&Scanner::default().text("t", &format!("data: {encoded}"))), [rule]);
 }
 
+const VALUE: &str = "q7Zk/+Rw2TnB9xLmC4vH-pY6sD";
+
+/// Every way of writing a value that has a name in a test's failure.
+fn spellings(value: &str) -> Vec<(&'static str, String)> {
+    let bytes = value.as_bytes();
+    let each = |write: &dyn Fn(&u8) -> String, between: &str| bytes.iter().map(write).collect::<Vec<_>>().join(between);
+    let base64 = encode(bytes);
+    let hex = each(&|byte| format!("{byte:02x}"), "");
+    let (one, other) = value.split_at(13);
+    vec![
+        ("plain", value.to_owned()),
+        ("base64", base64.clone()),
+        ("base64 in a text", encode(format!("a{value}").as_bytes())),
+        ("base64 in a longer text", encode(format!("ab{value}z").as_bytes())),
+        ("base64 without padding", encode(format!("user:{value}").as_bytes()).trim_end_matches('=').to_owned()),
+        ("base64 for addresses", base64.replace('+', "-").replace('/', "_")),
+        ("base64 in lines", base64.as_bytes().chunks(10).map(String::from_utf8_lossy).collect::<Vec<_>>().join("\n  ")),
+        ("base64 twice", encode(base64.as_bytes())),
+        (
+            "base64 in literals",
+            base64.as_bytes().chunks(7).map(String::from_utf8_lossy).collect::<Vec<_>>().join("\" + \""),
+        ),
+        ("hex", hex.clone()),
+        ("hex in capitals", hex.to_uppercase()),
+        ("hex with colons", each(&|byte| format!("{byte:02X}"), ":")),
+        ("hex as a list", each(&|byte| format!("0x{byte:02x}"), ", ")),
+        ("hex of base64", base64.bytes().map(|byte| format!("{byte:02x}")).collect()),
+        ("escapes", each(&|byte| format!("\\x{byte:02x}"), "")),
+        ("unicode escapes", each(&|byte| format!("\\u{byte:04x}"), "")),
+        ("octal escapes", each(&|byte| format!("\\{byte:03o}"), "")),
+        ("references", each(&|byte| format!("&#{byte};"), "")),
+        ("percent", value.replace('/', "%2F").replace('+', "%2B")),
+        ("percent everywhere", each(&|byte| format!("%{byte:02X}"), "")),
+        ("percent here and there", value.replace('Z', "%5a").replace('9', "%39")),
+        ("json", value.replace('/', "\\/")),
+        ("codes", each(&|byte| byte.to_string(), ", ")),
+        ("base32", codec::base32_inner(bytes, 0).to_uppercase()),
+        ("reversed", value.chars().rev().collect()),
+        ("wide characters", value.chars().flat_map(|c| [c, '\0']).collect()),
+        ("two literals", format!("\"{one}\"\n + \"{other}\"")),
+        ("lines", format!("{one}\n{other}")),
+        ("letters apart", value.chars().map(String::from).collect::<Vec<_>>().join(" ")),
+        ("its first half", one.to_owned()),
+        ("its second half", other.to_owned()),
+        (
+            "five names",
+            value
+                .as_bytes()
+                .chunks(8)
+                .enumerate()
+                .map(|(n, part)| format!("part_{n} = '{}'", String::from_utf8_lossy(part)))
+                .collect::<Vec<_>>()
+                .join("\n"),
+        ),
+    ]
+}
+
 #[test]
 fn known_values_are_found_in_every_spelling() {
-    let value = format!("{}/+{}", random(14, LETTERS), random(14, LETTERS));
-    let scanner = Scanner::new([value.as_str(), "short"]);
-    let (one, other) = value.split_at(15);
-    let spellings = [
-        value.clone(),
-        encode(value.as_bytes()),
-        encode(format!("a{value}").as_bytes()),
-        encode(format!("ab{value}z").as_bytes()),
-        value.bytes().map(|byte| format!("{byte:02x}")).collect(),
-        value.replace('/', "%2F").replace('+', "%2B"),
-        format!("\"{one}\"\n + \"{other}\""),
-        one.to_owned(),
-        other.to_owned(),
-    ];
-    for spelling in spellings {
-        let hits = scanner.text("item", &format!("see {spelling} here"));
-        assert!(rules_of(&hits).contains(&"known-value"), "a spelling of {} bytes", spelling.len());
+    let scanner = Scanner::new([VALUE, "short"]);
+    for (name, spelling) in spellings(VALUE) {
+        let text = format!("see {spelling} here");
+        let hits = scanner.text("item", &text);
+        assert!(rules_of(&hits).contains(&"known-value"), "{name}: {hits:?}");
+        let clean = scanner.clean(&text);
+        assert!(!clean.contains(&spelling), "{name} was kept");
+        assert_eq!(scanner.text("item", &clean), [], "{name}");
     }
     assert_eq!(scanner.text("item", "this is short and harmless"), []);
-    assert!(!format!("{scanner:?}").contains(&value));
+    assert!(!format!("{scanner:?}").contains(VALUE));
+}
+
+#[test]
+fn passphrases_are_known_as_a_whole_and_their_words_are_free() {
+    let scanner = Scanner::new(["correct-horse-battery-staple"]);
+    for hidden in ["correct-horse-battery-staple", "correct-horse-ba\nttery-staple", "correct-horse-b' 'attery-staple"]
+    {
+        assert_eq!(rules_of(&scanner.text("t", hidden)), ["known-value"], "{hidden}");
+    }
+    assert_eq!(scanner.text("t", "a horse, a battery and the correct staple; correct-horse"), []);
+}
+
+#[test]
+fn a_value_spread_over_files_names_and_items_is_found() {
+    let scanner = Scanner::new([VALUE]);
+    let parts: Vec<&str> = (0..3).map(|part| &VALUE[part * 8..(part * 8 + 8).min(VALUE.len())]).collect();
+    let files =
+        [AddedLines::between("a", b"", parts[0].as_bytes()), AddedLines::between("b", b"", parts[1].as_bytes())];
+    let whole = Candidate { added: &files, texts: &[("report.md", parts[2])], ..Candidate::default() };
+    assert_eq!(rules_of(&scanner.candidate(&whole)), ["known-value"]);
+    let part = Candidate { added: &files[..1], texts: &[("report.md", parts[2])], ..Candidate::default() };
+    assert_eq!(scanner.candidate(&part), []);
+}
+
+#[test]
+fn long_lines_and_bytes_that_are_no_text_are_searched() {
+    let scanner = Scanner::new([VALUE]);
+    let (_, token) = corpus().swap_remove(1);
+    for at in [0, WINDOW - 10, WINDOW + 5, 2 * WINDOW - OVERLAP - 7] {
+        let line = format!("{} {VALUE} {token} {}", "x".repeat(at), "y".repeat(50));
+        assert_eq!(rules_of(&scanner.text("t", &line)), ["github-token", "known-value"], "at {at}");
+    }
+    let bytes = [b"\x00\x01\xff\xfe ", VALUE.as_bytes(), b" \x80 ", token.as_bytes(), b"\xff"].concat();
+    let added = AddedLines::between("logo.png", b"", &bytes);
+    assert_eq!(rules_of(&scanner.added(&[added])), ["github-token", "known-value"]);
+    assert!(!scanner.clean_bytes(&bytes).windows(VALUE.len()).any(|part| part == VALUE.as_bytes()));
+}
+
+#[test]
+fn a_moved_value_is_not_new_but_a_known_one_never_passes() {
+    let (_, token) = corpus().swap_remove(1);
+    let text = format!("{token} {VALUE}\n");
+    let added = [AddedLines::between("new/name.txt", b"", text.as_bytes())];
+    let moved = Candidate { added: &added, before: &[text.as_bytes()], ..Candidate::default() };
+    assert_eq!(rules_of(&Scanner::new([VALUE]).candidate(&moved)), ["known-value"]);
+    assert_eq!(Scanner::default().candidate(&moved), []);
+}
+
+#[test]
+fn files_of_keys_are_known_by_their_lines_and_members() {
+    let line = random(64, LETTERS);
+    let pem = format!("-----BEGIN {} KEY-----\n{line}\n-----END-----", "X");
+    let json = format!("{{\"type\": \"service\", \"id\": \"{}\"}}", random(40, HEX));
+    let scanner = Scanner::new([pem, json]);
+    assert_eq!(rules_of(&scanner.text("t", &format!("x = '{line}'"))), ["known-value"]);
+    assert_eq!(rules_of(&scanner.text("t", &random(40, HEX))), ["known-value"]);
+    assert_eq!(scanner.text("t", "\"type\": \"service\""), []);
+}
+
+#[test]
+fn searching_is_linear_in_the_text() {
+    let scanner = Scanner::new([VALUE]);
+    for piece in ["\\", "%", "&#", "\"", "sk-", "token='a1", "q7Zk/+", "AAAA", "0x", "://a:", "-----BEGIN "] {
+        let text = piece.repeat(200_000 / piece.len());
+        let _ = scanner.clean(&text);
+    }
 }
 
 /// Plain base64, since the code under test only decodes.

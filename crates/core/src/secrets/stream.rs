@@ -1,0 +1,127 @@
+//! Cleaning what arrives in pieces: a value that a border cuts is found all the same, because the end of a piece is held
+//! back while a value may go on in the next.
+
+use super::Scanner;
+
+/// Held back of a piece that was cut in the middle of a line: longer than every public format that is not a file.
+const CUT_BYTES: usize = 512;
+
+/// However a value may go on, not more than this is held back.
+const HELD_BYTES_MAX: usize = 256 << 10;
+
+/// Whether a piece ends where a line ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Border {
+    /// At the end of a line.
+    Line,
+    /// Somewhere in a line that was too long for one piece.
+    Cut,
+}
+
+/// One stream of text on its way to a file.
+#[derive(Debug)]
+pub struct Stream<'a> {
+    scanner: &'a Scanner,
+    held: Vec<u8>,
+}
+
+impl<'a> Stream<'a> {
+    /// A stream at its beginning.
+    #[must_use]
+    pub fn new(scanner: &'a Scanner) -> Self {
+        Self { scanner, held: Vec::new() }
+    }
+
+    /// Takes a piece, line end and all, and gives what may be written now.
+    pub fn push(&mut self, piece: &[u8], border: Border) -> Vec<u8> {
+        self.held.extend_from_slice(piece);
+        let known = self.scanner.known.as_ref().filter(|known| known.may_go_on(&self.held));
+        let cut = if border == Border::Cut { CUT_BYTES } else { 0 };
+        let keep = known.map_or(0, |known| known.reach()).max(cut);
+        if self.held.len() > HELD_BYTES_MAX {
+            return self.finish();
+        }
+        if self.is_in_key() {
+            return Vec::new();
+        }
+        if keep == 0 { self.finish() } else { self.release(keep) }
+    }
+
+    /// Whether a private key has begun and not ended: its lines by themselves look like nothing.
+    fn is_in_key(&self) -> bool {
+        let last = |mark: &[u8]| self.held.windows(mark.len()).rposition(|part| part == mark);
+        let begun = last(b"-----BEGIN").filter(|at| {
+            let line = self.held[*at..].split(|byte| *byte == b'\n').next().unwrap_or_default();
+            line.windows(11).any(|part| part == b"PRIVATE KEY")
+        });
+        begun.is_some_and(|begun| last(b"-----END").is_none_or(|ended| ended < begun))
+    }
+
+    /// What is left at the end.
+    pub fn finish(&mut self) -> Vec<u8> {
+        let held = std::mem::take(&mut self.held);
+        self.scanner.clean_bytes(&held).into_owned()
+    }
+
+    /// Gives all but the last bytes, unless a value reaches over that border: then nothing yet.
+    fn release(&mut self, keep: usize) -> Vec<u8> {
+        let at = self.held.len().saturating_sub(keep);
+        let (early, late) = self.held.split_at(at);
+        let whole = self.scanner.clean_bytes(&self.held).len();
+        let parts = self.scanner.clean_bytes(early).len() + self.scanner.clean_bytes(late).len();
+        // Where both parts by themselves hide as much as the whole does, no value lies across the border.
+        if at == 0 || whole != parts {
+            return Vec::new();
+        }
+        let late = late.to_vec();
+        let early = std::mem::replace(&mut self.held, late);
+        self.scanner.clean_bytes(&early[..at]).into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const VALUE: &str = "k4Jx9-qT7vW2mZ8pL3nR6sB1";
+
+    fn written(pieces: &[&str], border: Border) -> String {
+        let scanner = Scanner::new([VALUE]);
+        let mut stream = Stream::new(&scanner);
+        let mut out = Vec::new();
+        pieces.iter().for_each(|piece| out.extend(stream.push(piece.as_bytes(), border)));
+        out.extend(stream.finish());
+        String::from_utf8(out).expect("text")
+    }
+
+    #[test]
+    fn a_value_cut_anywhere_is_not_written() {
+        let text = format!("before {VALUE} after\n");
+        for at in 0..text.len() {
+            let (one, other) = text.split_at(at);
+            assert_eq!(written(&[one, other], Border::Cut), "before [known-value] after\n", "cut at {at}");
+        }
+        let (one, other) = VALUE.split_at(11);
+        let lines = written(&[&format!("{one}\n"), &format!("{other}\n"), "end\n"], Border::Line);
+        assert!(!lines.contains(one) && !lines.contains(other) && lines.ends_with("end\n"), "{lines}");
+        let bytes: Vec<String> = text.chars().map(String::from).collect();
+        let bytes: Vec<&str> = bytes.iter().map(String::as_str).collect();
+        assert_eq!(written(&bytes, Border::Cut), "before [known-value] after\n");
+    }
+
+    #[test]
+    fn no_line_of_a_private_key_is_written() {
+        let head = format!("-----BEGIN {} KEY-----\n", "PRIVATE");
+        let shown = written(&["a\n", &head, "MIIEvQIBADANBgkqhkiG9w0\n", "-----END\n", "b\n"], Border::Line);
+        assert_eq!(shown, "a\n[private-key]-----END\nb\n");
+    }
+
+    #[test]
+    fn ordinary_lines_are_written_at_once() {
+        let scanner = Scanner::new([VALUE]);
+        let mut stream = Stream::new(&scanner);
+        assert_eq!(stream.push(b"a line\n", Border::Line), b"a line\n");
+        assert_eq!(stream.push(b"\xff\n", Border::Line), b"\xff\n");
+        assert_eq!(stream.finish(), b"");
+    }
+}
