@@ -5,14 +5,17 @@ use crate::boundary;
 use crate::clock::{Clock, SystemClock};
 use crate::error::EngineError;
 use crate::git::{Git, UserRepo};
+use crate::ground::Ground;
 use crate::live::Live;
 use crate::places::Places;
 use crate::proc::Proc;
 use crate::room::{KeepOut, Rooms};
 use crate::seam::{Seam, SeamFault};
 use crate::store::{Batch, Mode, OwnerInfo, SqlStore, Store, StoreError, StoreErrorKind};
+use crate::toolchains;
 use crate::workspace::Workspaces;
 use loopwright_core::round::Boundary;
+use loopwright_core::spec::LoopSpec;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -163,18 +166,24 @@ impl Engine {
     }
 
     /// The builder of rooms for a loop of a repository, behind this boundary.
+    ///
+    /// # Errors
+    /// Every toolchain that the loop names and that cannot be shown.
+    pub fn rooms(&self, boundary: &Boundary, repo: &UserRepo, spec: &LoopSpec) -> Result<Rooms, EngineError> {
+        let ground = self.ground(repo);
+        let keep_out = KeepOut::new(self.places.root(), repo, self.settings.home.as_deref());
+        let tools = toolchains::detect(&ground, &self.settings.extra_path, &spec.toolchains, &keep_out);
+        let tools = tools.map_err(|errors| EngineError::NotRunnable {
+            name: spec.name.clone(),
+            why: errors.iter().map(ToString::to_string).collect(),
+        })?;
+        Ok(Rooms::new(boundary::walls(boundary), tools))
+    }
+
+    /// Where paths in the loop files of a repository start.
     #[must_use]
-    pub fn rooms(&self, boundary: &Boundary, repo: &UserRepo) -> Rooms {
-        let keep_out = KeepOut {
-            whole: vec![
-                self.places.root().to_owned(),
-                repo.work_tree.clone(),
-                repo.git_dir.clone(),
-                repo.common_dir.clone(),
-            ],
-            around: self.settings.home.iter().cloned().collect(),
-        };
-        Rooms::new(boundary::walls(boundary), &self.settings.extra_path, &keep_out)
+    pub fn ground(&self, repo: &UserRepo) -> Ground {
+        Ground { repo: repo.work_tree.clone(), home: self.settings.home.clone() }
     }
 
     pub(crate) fn now_ms(&self) -> i64 {

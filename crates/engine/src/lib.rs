@@ -96,6 +96,7 @@ pub mod seam;
 mod sink;
 pub mod staging;
 pub mod store;
+pub mod toolchains;
 pub mod workspace;
 
 pub use engine::{Engine, Identity, Settings};

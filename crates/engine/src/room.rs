@@ -10,6 +10,7 @@ mod tools;
 pub use tools::KeepOut;
 
 use crate::proc::{self, Confine, Mount, Network, Spawn, What};
+use crate::toolchains::{Shown, Toolchains};
 use crate::workspace::Files;
 use loopwright_core::level::LoopLevel;
 use std::collections::BTreeMap;
@@ -153,16 +154,14 @@ pub struct Rooms {
 }
 
 impl Rooms {
-    /// Rooms with these walls. Programs find those of the system and of `extra_path`; behind walls a folder there is shown
-    /// for reading, unless it would show what must not be seen.
+    /// Rooms with these walls. Programs find those of the system and of the toolchains, which are shown for reading.
     #[must_use]
-    pub fn new(walls: Walls, extra_path: &[PathBuf], keep_out: &KeepOut) -> Self {
-        let mut rooms = Self { walls, path: extra_path.to_vec(), ..Self::default() };
+    pub fn new(walls: Walls, tools: Toolchains) -> Self {
+        let mut rooms = Self { walls, path: tools.everything, vars: tools.env, ..Self::default() };
         if walls == Walls::Kernel {
-            let tools = tools::shown(extra_path, keep_out);
+            let mount = |shown: Shown| Mount { at: shown.at, what: What::ReadOnly(shown.host) };
+            rooms.mounts = tools.shown.into_iter().map(mount).collect();
             rooms.path = tools.path;
-            rooms.vars = tools.vars;
-            rooms.mounts = tools.mounts;
             rooms.left_out = tools.left_out;
         }
         rooms

@@ -3,10 +3,12 @@
 use super::{Context, Finding, LoopFile, bindings};
 use crate::error::CommandError;
 use loopwright::agents::Scripted;
-use loopwright::gates::{self, GateEnv, HeldoutError, Heldouts, Program, ResolveError, ResolvedRun};
+use loopwright::gates::{self, GateEnv, Heldouts, Program, ResolveError, ResolvedRun};
 use loopwright::git::UserRepo;
 use loopwright::ground::Ground;
 use loopwright::proc::trusted_path;
+use loopwright::room::KeepOut;
+use loopwright::toolchains;
 use loopwright_core::spec::{AgentUse, LoopSpec, Role};
 use std::path::{Path, PathBuf};
 
@@ -26,22 +28,27 @@ impl Context {
         let mut found = Objections { findings: scripts(spec, &repo.work_tree, &file.file), notes: Vec::new() };
         found.findings.extend(skills(spec, &repo.work_tree, &file.file));
         self.gate_programs(repo, file, &mut found).await?;
-        found.findings.extend(self.heldout(repo, file));
+        found.findings.extend(self.outside_paths(repo, file)?);
         found.notes.extend(self.agent_programs(repo, spec).await?);
         Ok(found)
     }
 
-    /// Held-out files that are missing, or where a maker could read them.
-    fn heldout(&self, repo: &UserRepo, file: &LoopFile) -> Vec<Finding> {
-        let ground = Ground { repo: repo.work_tree.clone(), home: self.env.home.clone() };
-        let env = GateEnv { extra_path: self.extra_path(Some(&repo.work_tree)), ..GateEnv::default() };
-        let errors = Heldouts::read(&file.spec, &ground, &[], &env).err().unwrap_or_default();
+    /// Paths outside the repository that are missing, or that may not be shown to those who would see them.
+    fn outside_paths(&self, repo: &UserRepo, file: &LoopFile) -> Result<Vec<Finding>, CommandError> {
+        let (spec, ground) = (&file.spec, Ground { repo: repo.work_tree.clone(), home: self.env.home.clone() });
+        let path = self.extra_path(Some(&repo.work_tree));
+        let keep_out = KeepOut::new(&self.state_dir()?.0, repo, self.env.home.as_deref());
+        let tools = toolchains::detect(&ground, &path, &spec.toolchains, &keep_out).err().unwrap_or_default();
+        let env = GateEnv { extra_path: path, ..GateEnv::default() };
+        let checks = Heldouts::read(spec, &ground, &[], &env).err().unwrap_or_default();
+        let told = tools.iter().map(|error| (error.to_string(), error.hint, &error.path));
+        let told = told.chain(checks.iter().map(|error| (error.to_string(), error.hint, &error.path)));
         let text = super::read_bytes(&repo.work_tree.join(&file.file)).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
-        let finding = |error: &HeldoutError| {
-            Finding::of_file(&file.file, error.to_string()).with_hint(error.hint).at_word(&text, &error.path)
+        let finding = |(what, hint, path): (String, &str, &String)| {
+            Finding::of_file(&file.file, what).with_hint(hint).at_word(&text, path)
         };
-        errors.iter().map(finding).collect()
+        Ok(told.map(finding).collect())
     }
 
     /// Programs of agents that a round would not find. Only noted: they may come with `setup`, or be on another machine.

@@ -9,7 +9,6 @@ use crate::output::{Look, safe};
 use crate::signals::{self, Running};
 use loopwright::gates::{self, Baseline, Facts, GateEnv, Gates, Heldouts, Resolved};
 use loopwright::git::{CommitWords, UserRepo};
-use loopwright::ground::Ground;
 use loopwright::proc::Cancel;
 use loopwright::room::Rooms;
 use loopwright::workspace::{SealLimits, Sealed, Workspace, Workspaces};
@@ -89,7 +88,7 @@ async fn try_gates(
     let base = engine.git().head(repo, spec.base.as_deref()).await?;
     let round = format!("gates-test-{}", std::process::id());
     let workspace = spaces.create(&spec.name, &round, &base.commit).await.map_err(broke)?;
-    let rooms = engine.rooms(&boundary::of(spec.sandbox), repo);
+    let rooms = engine.rooms(&boundary::of(spec.sandbox), repo, spec)?;
     let env = GateEnv { extra_path: rooms.path().to_vec(), ..GateEnv::default() };
     let trial = Trial {
         spaces: &spaces,
@@ -135,7 +134,7 @@ impl Trial<'_> {
 
     /// Held-out checks on base, and on the checkout without the code: what answers there was not under test.
     async fn heldout_lines(&self, spec: &LoopSpec, emptied: &Sealed) -> Result<Vec<Line>, CommandError> {
-        let ground = Ground { repo: self.spaces.repo().work_tree.clone(), home: self.engine.settings().home.clone() };
+        let ground = self.engine.ground(self.spaces.repo());
         let checks = Heldouts::read(spec, &ground, &[], self.env).map_err(|errors| {
             let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
             CommandError::invalid(texts.join("; ")).hint("see `loopwright check`")

@@ -207,7 +207,9 @@ impl Gates<'_> {
         let (room, place) = show(room, &check.files, copies).map_err(failed)?;
         let mut spawn = check.spawn(checkout, Cookie::new(self.cookie), &place);
         spawn.env.extend(room.env(&home, &tmp));
-        spawn.env.extend(self.env.vars.iter().map(|(name, value)| (name.clone(), value.clone())));
+        for (name, value) in &self.env.vars {
+            spawn.env.entry(name.clone()).or_insert_with(|| value.clone());
+        }
         let ended = match self.proc.run(room.enter(spawn), &mut (), self.cancel, |_| ()).await {
             Ok(ended) => ended,
             Err(error) => return Ok(unstartable(check, &error.to_string())),

@@ -31,7 +31,7 @@ impl World {
     fn rooms(&self, walls: Walls, extra: &[&str]) -> Rooms {
         let extra: Vec<_> = extra.iter().map(|name| self.at(name)).collect();
         extra.iter().for_each(|dir| fs::create_dir_all(dir).expect("a folder can be made"));
-        Rooms::new(walls, &extra, &self.keep_out())
+        Rooms::new(walls, tools(&extra, &self.keep_out()))
     }
 
     fn maker(&self, rooms: &Rooms, level: LoopLevel) -> Room {
@@ -47,6 +47,11 @@ impl World {
         let papers = Papers { outbox: &outbox, state: &state, items: Some(&items), sink: Some(&sink) };
         rooms.reader(Seat { files: &self.files, home: &round("home"), tmp: &round("tmp") }, papers)
     }
+}
+
+fn tools(path: &[PathBuf], keep_out: &KeepOut) -> Toolchains {
+    let ground = crate::ground::Ground { repo: "/nowhere".into(), home: None };
+    crate::toolchains::detect(&ground, path, &[], keep_out).expect("nothing was declared")
 }
 
 fn writable(room: &Room) -> Vec<String> {
@@ -112,8 +117,8 @@ fn folder_that_shows_what_must_not_be_seen_is_left_out_and_said() {
     assert_eq!(rooms.left_out().len(), 4, "{:?}", rooms.left_out());
     let shown: Vec<_> = rooms.mounts.iter().map(|mount| mount.at.clone()).collect();
     assert_eq!(shown, [world.at("user/bin")]);
-    let system =
-        Rooms::new(Walls::Kernel, &["/".into(), "/usr/local/games".into(), "/proc".into()], &KeepOut::default());
+    let system = tools(&["/".into(), "/usr/local/games".into(), "/proc".into()], &KeepOut::default());
+    let system = Rooms::new(Walls::Kernel, system);
     assert_eq!((system.path(), system.mounts.len()), (&[PathBuf::from("/usr/local/games")][..], 0));
 }
 

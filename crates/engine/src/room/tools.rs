@@ -1,10 +1,10 @@
-//! Which folders of programs are shown inside, and what has to come with them. A folder that would show what must not be
-//! seen, or would hide what must be there, is left out, and that is said.
+//! What may be shown inside: nothing that must not be seen, and nothing that would hide what must be there. Which folders
+//! of programs there are to show is found in [`crate::toolchains`].
 
+use crate::git::UserRepo;
 use crate::proc::{Confine, Mount, What};
 use loopwright_sandbox::resolve_program;
-use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
@@ -24,59 +24,34 @@ const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", 
 const OURS: [&str; 11] =
     ["/workspace", "/home/loop", "/tmp", "/outbox", "/sink", "/items", "/heldout", "/run", "/proc", "/dev", "/etc"];
 
-/// Folders of programs as they are shown.
-#[derive(Debug, Default)]
-pub(super) struct Shown {
-    pub(super) path: Vec<PathBuf>,
-    pub(super) vars: BTreeMap<OsString, OsString>,
-    pub(super) mounts: Vec<Mount>,
-    pub(super) left_out: Vec<String>,
-}
-
-pub(super) fn shown(extra_path: &[PathBuf], keep_out: &KeepOut) -> Shown {
-    let mut shown = Shown::default();
-    for dir in extra_path {
-        if is_system(dir) {
-            shown.path.push(dir.clone());
-        } else if let Some(why) = objection(dir, keep_out) {
-            shown.left_out.push(format!("`{}` is not shown to programs: {why}", dir.display()));
-        } else {
-            shown.path.push(dir.clone());
-            shown.mounts.push(Mount { at: dir.clone(), what: What::ReadOnly(real(dir)) });
-            rust_home(dir, &mut shown);
+impl KeepOut {
+    /// The state directory, a repository and the home of the person it belongs to.
+    #[must_use]
+    pub fn new(state: &Path, repo: &UserRepo, home: Option<&Path>) -> Self {
+        let places = [state, &repo.work_tree, &repo.git_dir, &repo.common_dir];
+        Self {
+            whole: places.into_iter().map(Path::to_owned).collect(),
+            around: home.into_iter().map(Path::to_owned).collect(),
         }
     }
-    shown
-}
 
-/// The programs in `~/.cargo/bin` are signposts to toolchains that lie in `~/.rustup`.
-fn rust_home(dir: &Path, shown: &mut Shown) {
-    let rustup = dir.join("../../.rustup");
-    if dir.ends_with(".cargo/bin") && rustup.is_dir() {
-        let at = real(&rustup);
-        shown.mounts.push(Mount { at: at.clone(), what: What::ReadOnly(at.clone()) });
-        shown.vars.insert("RUSTUP_HOME".into(), at.into());
+    /// Why something may not be shown to a program.
+    #[must_use]
+    pub fn objection(&self, path: &Path) -> Option<String> {
+        if let Some(place) = OURS.iter().find(|place| Path::new(place).starts_with(path)) {
+            return Some(format!("it would hide `{place}`"));
+        }
+        let found = real(path);
+        let holds = |kept: &&PathBuf| real(kept).starts_with(&found);
+        let within = |kept: &&PathBuf| found.starts_with(real(kept));
+        if let Some(kept) = self.whole.iter().chain(&self.around).find(holds) {
+            return Some(format!("it holds `{}`", kept.display()));
+        }
+        if let Some(kept) = self.whole.iter().find(within) {
+            return Some(format!("it lies in `{}`", kept.display()));
+        }
+        holds_socket(&found).then(|| "it holds a socket".to_owned())
     }
-}
-
-/// Why a folder may not be shown.
-fn objection(dir: &Path, keep_out: &KeepOut) -> Option<String> {
-    if !dir.is_dir() {
-        return Some("it is no folder".to_owned());
-    }
-    if let Some(place) = OURS.iter().find(|place| Path::new(place).starts_with(dir)) {
-        return Some(format!("it would hide `{place}`"));
-    }
-    let found = real(dir);
-    let holds = |kept: &&PathBuf| real(kept).starts_with(&found);
-    let within = |kept: &&PathBuf| found.starts_with(real(kept));
-    if let Some(kept) = keep_out.whole.iter().chain(&keep_out.around).find(holds) {
-        return Some(format!("it holds `{}`", kept.display()));
-    }
-    if let Some(kept) = keep_out.whole.iter().find(within) {
-        return Some(format!("it lies in `{}`", kept.display()));
-    }
-    holds_socket(&found).then(|| "it holds a socket".to_owned())
 }
 
 /// A socket can be spoken to also where it can only be read.

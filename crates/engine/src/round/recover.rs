@@ -142,7 +142,7 @@ impl<'a> Run<'a> {
         };
         let spaces = engine.workspaces(repo.clone()).await?;
         // What held the round until now holds it further, or it fails: a weaker start is none.
-        let rooms = engine.rooms(&started.boundary, &repo);
+        let rooms = engine.rooms(&started.boundary, &repo, &started.spec)?;
         let workspace = match recorded.round.phase() {
             // A workspace that is about to be made is made anew.
             Phase::Recalling | Phase::Probing | Phase::Isolating | Phase::Baselining => None,

@@ -7,7 +7,6 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::gates::{self, GateEnv, Heldouts};
 use crate::git::{Oid, UserRepo};
-use crate::ground::Ground;
 use crate::proc::Cancel;
 use crate::progress::Progress;
 use crate::store::Batch;
@@ -78,7 +77,7 @@ impl<'a> Run<'a> {
         let here = engine.live.enter(&started.round).ok_or_else(|| super::busy(&started.round))?;
         let item_failures = failures(engine, &started).await?;
         let event = Event::Started(Box::new(started.clone()));
-        let rooms = engine.rooms(&started.boundary, &repo);
+        let rooms = engine.rooms(&started.boundary, &repo, &started.spec)?;
         let Step { round, actions } = Round::begin(started);
         let mut run = Self {
             engine,
@@ -145,7 +144,7 @@ async fn gate_scripts_in_base(
 
 /// Held-out checks are read before anything of the round exists, so that nothing it does can change them.
 pub(super) fn heldout(engine: &Engine, repo: &UserRepo, spec: &LoopSpec) -> Result<Heldouts, EngineError> {
-    let ground = Ground { repo: repo.work_tree.clone(), home: engine.settings.home.clone() };
+    let ground = engine.ground(repo);
     let env = GateEnv { extra_path: engine.settings.extra_path.clone(), ..GateEnv::default() };
     Heldouts::read(spec, &ground, &[], &env).map_err(|errors| EngineError::NotRunnable {
         name: spec.name.clone(),

@@ -1,0 +1,110 @@
+//! How toolchains lie on disk: what belongs to a folder of programs, and which variables name its home.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// Folders that every confined program sees.
+const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"];
+
+/// What stands beside `bin` in an installation. `etc` is not among it: settings hold tokens.
+const SUBFOLDERS: [&str; 8] = ["bin", "lib", "lib32", "lib64", "libexec", "include", "share", "standard"];
+
+/// Something beside `bin` by which an installation is known that stands alone: a JDK, Go, conda, a virtual environment, a
+/// Homebrew, a GHCup. All of it is shown.
+const WHOLE_BY: [&str; 7] = ["release", "VERSION", "conda-meta", "pyvenv.cfg", "Cellar", "ghc", "libexec/pyenv"];
+
+/// Homes by their folder's name: what is shown of them and which variable names them.
+const HOMES: [(&str, &str); 10] = [
+    (".rustup", "RUSTUP_HOME"),
+    (".pyenv", "PYENV_ROOT"),
+    (".rbenv", "RBENV_ROOT"),
+    (".nodenv", "NODENV_ROOT"),
+    (".goenv", "GOENV_ROOT"),
+    (".asdf", "ASDF_DATA_DIR"),
+    ("mise", "MISE_DATA_DIR"),
+    (".volta", "VOLTA_HOME"),
+    (".jenv", "JENV_ROOT"),
+    (".sdkman", "SDKMAN_DIR"),
+];
+
+/// Programs of one folder that are followed; no real one comes near.
+const ENTRIES_MAX: usize = 5000;
+
+pub(super) fn is_system(path: &Path) -> bool {
+    SYSTEM.iter().any(|system| path.starts_with(system))
+}
+
+/// What belongs to a folder of programs, besides itself.
+pub(super) fn beside(dir: &Path, home: Option<&Path>) -> Vec<PathBuf> {
+    let Some(prefix) = dir.parent() else { return Vec::new() };
+    let name = dir.file_name().unwrap_or_default();
+    let below = |names: &[&str]| names.iter().map(|name| prefix.join(name)).filter(|path| path.exists()).collect();
+    // The home folder and its `.local` are shared by everything the user has.
+    if home.is_some_and(|home| prefix == home) || prefix.components().count() < 3 {
+        return Vec::new();
+    }
+    match prefix.file_name().and_then(OsStr::to_str) {
+        Some(".local") => below(&["lib"]),
+        // Its programs are signposts to toolchains that lie in another home.
+        Some(".cargo") => below(&["../.rustup"]).into_iter().map(|path: PathBuf| super::follow(&path)).collect(),
+        Some(".volta") => below(&["tools"]),
+        // Beside the programs that were installed lie the sources that somebody works on.
+        Some("go" | ".deno" | ".bun") if !prefix.join("VERSION").exists() => Vec::new(),
+        _ if name == "shims" => vec![prefix.to_owned()],
+        _ if WHOLE_BY.iter().any(|mark| prefix.join(mark).exists()) => vec![prefix.to_owned()],
+        _ if known(prefix).is_some() => vec![prefix.to_owned()],
+        _ if matches!(name.to_str(), Some("bin" | "sbin")) => below(&SUBFOLDERS),
+        _ => Vec::new(),
+    }
+}
+
+/// The variables that name the homes around a folder of programs.
+pub(super) fn variables(dir: &Path) -> Vec<(&'static str, PathBuf)> {
+    let mut found: Vec<_> = dir.ancestors().skip(1).filter_map(|home| Some((known(home)?, home.to_owned()))).collect();
+    let rustup = dir.join("../../.rustup");
+    if dir.ends_with(".cargo/bin") && rustup.is_dir() {
+        found.push(("RUSTUP_HOME", super::follow(&rustup)));
+    }
+    // A JDK that its manager made the current one.
+    if dir.ends_with("java/current/bin") {
+        found.extend(dir.parent().map(|home| ("JAVA_HOME", home.to_owned())));
+    }
+    found
+}
+
+fn known(home: &Path) -> Option<&'static str> {
+    let name = home.file_name()?.to_str()?;
+    HOMES.iter().find(|(known, _)| *known == name).map(|(_, variable)| *variable)
+}
+
+/// Where the links of a folder lead, by their real paths.
+pub(super) fn link_targets(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten().take(ENTRIES_MAX);
+    let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+    let mut targets: Vec<_> = links.filter_map(|link| link.path().canonicalize().ok()).collect();
+    targets.sort();
+    targets.dedup();
+    targets
+}
+
+/// What has to be shown for a program to work.
+pub(super) enum PlaceOf {
+    /// A folder of programs with its installation.
+    Programs(PathBuf),
+    /// A folder.
+    Folder(PathBuf),
+    /// Nothing but the file.
+    File,
+}
+
+pub(super) fn place_of(program: &Path) -> PlaceOf {
+    let named =
+        |dir: &&Path, names: &[&str]| dir.file_name().is_some_and(|name| names.iter().any(|known| name == *known));
+    if let Some(dir) = program.ancestors().skip(1).find(|dir| named(dir, &["node_modules"])) {
+        return PlaceOf::Folder(dir.to_owned());
+    }
+    match program.parent() {
+        Some(dir) if named(&dir, &["bin", "sbin", "shims"]) => PlaceOf::Programs(dir.to_owned()),
+        _ => PlaceOf::File,
+    }
+}
