@@ -1,5 +1,7 @@
 //! How starting or sweeping fails. What a started program does is never an error here: see `Ended`.
 
+use crate::spawn::Spawn;
+use crate::wire::Step;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +30,8 @@ pub enum SpawnErrorKind {
     Cwd,
     /// The host is out of processes, files or memory; a later attempt may work.
     Resources,
+    /// A wall around it could not be built, so it was not started.
+    Boundary,
     /// Anything else.
     Other,
 }
@@ -52,6 +56,33 @@ impl SpawnError {
                 let detail = format!("working directory `{}` cannot be entered", cwd.display());
                 Self::new(SpawnErrorKind::Cwd, program, detail, source)
             }
+            _ => Self::from_execute(program, source),
+        }
+    }
+
+    /// Sorts the helper's report of a step that could not be done; `place` is what the step was about.
+    pub(crate) fn from_helper(spawn: &Spawn, step: Step, place: Option<&Path>, errno: i32) -> Self {
+        let source = io::Error::from_raw_os_error(errno);
+        match step {
+            Step::Execute => Self::from_execute(&spawn.program, source),
+            Step::Cwd => {
+                let detail = format!("working directory `{}` cannot be entered", spawn.cwd.display());
+                Self::new(SpawnErrorKind::Cwd, &spawn.program, detail, source)
+            }
+            _ => Self::boundary(&spawn.program, &named(step, place), source),
+        }
+    }
+
+    pub(crate) fn boundary(program: &Path, doing: &str, source: io::Error) -> Self {
+        let kind = match source.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE | libc::EAGAIN | libc::ENOMEM) => SpawnErrorKind::Resources,
+            _ => SpawnErrorKind::Boundary,
+        };
+        Self::new(kind, program, format!("its sandbox could not be built: {doing}: {source}"), source)
+    }
+
+    fn from_execute(program: &Path, source: io::Error) -> Self {
+        match source.raw_os_error() {
             Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP) => Self::not_found(program, source),
             Some(libc::EACCES | libc::ENOEXEC | libc::EPERM | libc::EISDIR) => {
                 Self::new(SpawnErrorKind::NotExecutable, program, "not an executable program".to_owned(), source)
@@ -63,6 +94,10 @@ impl SpawnError {
     fn new(kind: SpawnErrorKind, program: &Path, detail: String, source: io::Error) -> Self {
         Self { kind, program: program.to_owned(), detail, source }
     }
+}
+
+fn named(step: Step, place: Option<&Path>) -> String {
+    place.map_or_else(|| step.text().to_owned(), |place| format!("{} `{}`", step.text(), place.display()))
 }
 
 fn can_enter(dir: &Path) -> bool {

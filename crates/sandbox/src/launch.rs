@@ -18,6 +18,8 @@ pub(crate) struct Streams {
     pub(crate) stdin: Option<OwnedFd>,
     pub(crate) stdout: OwnedFd,
     pub(crate) stderr: OwnedFd,
+    /// Further descriptors and the numbers at which the child finds them. They lie above all those numbers.
+    pub(crate) further: Vec<(OwnedFd, RawFd)>,
 }
 
 /// Everything as C wants it, prepared before the call.
@@ -67,6 +69,9 @@ impl Prepared {
         }
         actions.dup(streams.stdout.as_raw_fd(), 1)?;
         actions.dup(streams.stderr.as_raw_fd(), 2)?;
+        for (fd, number) in &streams.further {
+            actions.dup(fd.as_raw_fd(), *number)?;
+        }
         actions.chdir(&self.cwd)?;
         Ok(actions)
     }
@@ -160,14 +165,14 @@ fn pointers(strings: &[CString]) -> Vec<*mut libc::c_char> {
     strings.iter().map(|string| string.as_ptr().cast_mut()).chain([ptr::null_mut()]).collect()
 }
 
-fn env_pair(name: &OsStr, value: &OsStr) -> io::Result<CString> {
+pub(crate) fn env_pair(name: &OsStr, value: &OsStr) -> io::Result<CString> {
     if name.is_empty() || name.as_bytes().contains(&b'=') {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("bad variable name {name:?}")));
     }
     c_string(&OsString::from_iter([name, OsStr::new("="), value]))
 }
 
-fn c_string(text: &OsStr) -> io::Result<CString> {
+pub(crate) fn c_string(text: &OsStr) -> io::Result<CString> {
     CString::new(text.as_bytes()).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))
 }
 

@@ -15,17 +15,24 @@ compile_error!("unsupported: loopwright-sandbox ends process trees through Linux
 mod cancel;
 mod capture;
 mod confine;
+mod confined;
 mod error;
+mod helper;
 mod identity;
 mod launch;
 mod members;
 mod path;
+mod plan;
 mod pump;
 mod run;
+mod seccomp;
 mod spawn;
 mod sweep;
 mod table;
 mod tree;
+#[path = "../launcher/wire.rs"]
+#[allow(dead_code, missing_docs, unreachable_pub, reason = "the helper uses the other half, and has no documentation")]
+mod wire;
 
 pub use cancel::Cancel;
 pub use capture::Captured;

@@ -2,6 +2,7 @@
 
 use crate::cancel::Cancel;
 use crate::capture::Captured;
+use crate::confined::{Start, Walls};
 use crate::error::SpawnError;
 use crate::launch::{Prepared, Streams};
 use crate::members::Root;
@@ -16,7 +17,7 @@ use rustix::process::{PidfdFlags, WaitId, WaitIdOptions, WaitIdStatus};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Seek, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{OwnedFd, RawFd};
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::io::Interest;
@@ -84,6 +85,9 @@ const GRACE_LOOK: Duration = Duration::from_millis(20);
 /// Adopted orphans that ended are collected at most this often while the program runs.
 const COLLECT_EVERY: Duration = Duration::from_millis(500);
 
+/// How long the kernel may take to end a pid namespace: only a process stuck in the kernel needs longer.
+const CUT_PATIENCE: Duration = Duration::from_secs(5);
+
 /// Runs a program and returns when it and everything it started is gone.
 ///
 /// `started` is called once, before any output is read. If the returned future is dropped, the tree is killed.
@@ -107,7 +111,7 @@ pub async fn run(
         Some(_) => term_ignored = child.ask_to_end(&mut pump, spawn.limits.grace).await,
         None => leaky = child.drain(&mut pump, spawn.limits.drain, cancel).await,
     }
-    let gone = cut.is_none() && !leaky && spawn.trust == Trust::Ours && tree::left_no_orphan();
+    let gone = cut.is_none() && !leaky && child.left_nobody(&mut pump, spawn.trust).await;
     let swept = if gone { Swept::default() } else { child.kill(&mut pump).await };
     leaky |= timeout(spawn.limits.drain, pump.until_closed()).await.is_err();
     let (how, code) = child.outcome(cut).map_err(|error| SpawnError::other(&spawn.program, "collect", error))?;
@@ -131,7 +135,9 @@ fn never_started() -> Ended {
     }
 }
 
+/// Dropped in this order: the lifeline first, then whatever still lives.
 struct Child {
+    walls: Option<Walls>,
     tree: Tree,
     exit: AsyncFd<OwnedFd>,
 }
@@ -139,14 +145,19 @@ struct Child {
 impl Child {
     async fn start(spawn: &Spawn) -> Result<(Self, Receiver, Receiver), SpawnError> {
         let failed = |doing: &'static str| move |error| SpawnError::other(&spawn.program, doing, error);
-        let prepared = prepare(spawn)?;
+        let (prepared, further, walls) = prepare(spawn)?;
         let stdin = stdin(&spawn.stdin).map_err(failed("prepare its input"))?;
         let (stdout, child_stdout) = pipe().map_err(failed("make its pipes"))?;
         let (stderr, child_stderr) = pipe().map_err(failed("make its pipes"))?;
-        let streams = Streams { stdin, stdout: child_stdout, stderr: child_stderr };
+        let streams = Streams { stdin, stdout: child_stdout, stderr: child_stderr, further };
         let tree = plant(&prepared, &streams, spawn).await?;
+        // Our copies of the helper's ends would hide its death from us.
+        drop(streams);
         let exit = exit_of(tree.root()).map_err(failed("watch it"))?;
-        Ok((Self { tree, exit }, stdout, stderr))
+        if let (Some(walls), Some(confine)) = (&walls, &spawn.confine) {
+            walls.built(spawn, confine).await?;
+        }
+        Ok((Self { walls, tree, exit }, stdout, stderr))
     }
 
     fn started(&self) -> Started {
@@ -166,7 +177,7 @@ impl Child {
                 () = at(wall) => return Some(How::Wall),
                 () = at(idle) => return Some(How::Idle),
                 () = cancel.cancelled() => return Some(How::Cancelled),
-                () = orphans.one_ended() => orphans.collect(),
+                () = orphans.one_ended(), if self.walls.is_none() => orphans.collect(),
             }
             if pump.stopped {
                 return Some(How::Stopped);
@@ -177,9 +188,30 @@ impl Child {
         }
     }
 
+    /// Returns when the program has ended.
     async fn ended(&self) {
+        match &self.walls {
+            None => self.first_ended().await,
+            Some(walls) => tokio::select! {
+                () = self.first_ended() => (),
+                () = walls.program_ended() => (),
+            },
+        }
+    }
+
+    /// Returns when the first process has ended: the program, or the helper around it.
+    async fn first_ended(&self) {
         // An error here would mean that the runtime is going away, and the tree dies with our drop then.
         drop(self.exit.readable().await);
+    }
+
+    /// Whether it is proved that the program, which ended by itself, left nobody behind.
+    async fn left_nobody(&self, pump: &mut Pump<'_>, trust: Trust) -> bool {
+        match &self.walls {
+            None => trust == Trust::Ours && tree::left_no_orphan(),
+            // The kernel lets the helper collect a pid namespace only when nobody is in it any more.
+            Some(walls) => walls.left_nobody() && pump.during(timeout(CUT_PATIENCE, self.first_ended())).await.is_ok(),
+        }
     }
 
     /// SIGTERM, then patience. Whether something was still there when patience ended.
@@ -202,7 +234,22 @@ impl Child {
     }
 
     async fn kill(&self, pump: &mut Pump<'_>) -> Swept {
+        if let Some(walls) = &self.walls
+            && let Some(swept) = self.cut(walls, pump).await
+        {
+            return swept;
+        }
         pump.during(blocking(self.tree.root(), tree::kill)).await.unwrap_or_default()
+    }
+
+    /// Ends the whole namespace in one step of the kernel, which no fork slips through. `None` when somebody withstands.
+    async fn cut(&self, walls: &Walls, pump: &mut Pump<'_>) -> Option<Swept> {
+        let alive = pump.during(blocking(self.tree.root(), tree::count)).await.unwrap_or_default();
+        walls.cut();
+        pump.during(timeout(CUT_PATIENCE, self.first_ended())).await.ok()?;
+        // The helper's two processes and the program itself do not count.
+        let ours = if walls.has_ended() { 2 } else { 3 };
+        Some(Swept { killed: alive.saturating_sub(ours), unkillable: Vec::new() })
     }
 
     fn outcome(&self, cut: Option<How>) -> io::Result<(How, Option<i32>)> {
@@ -247,7 +294,19 @@ impl<'r> Orphans<'r> {
     }
 }
 
-fn prepare(spawn: &Spawn) -> Result<Prepared, SpawnError> {
+type Further = Vec<(OwnedFd, RawFd)>;
+
+fn prepare(spawn: &Spawn) -> Result<(Prepared, Further, Option<Walls>), SpawnError> {
+    match &spawn.confine {
+        None => Ok((prepare_plainly(spawn)?, Vec::new(), None)),
+        Some(confine) => {
+            let Start { prepared, further, walls } = Start::new(spawn, confine)?;
+            Ok((prepared, further, Some(walls)))
+        }
+    }
+}
+
+fn prepare_plainly(spawn: &Spawn) -> Result<Prepared, SpawnError> {
     let Some(program) = program_path(spawn) else {
         return Err(SpawnError::not_found(&spawn.program, io::ErrorKind::NotFound.into()));
     };

@@ -111,6 +111,11 @@ pub(crate) fn is_alive(root: &Root) -> bool {
     look(root, |_| ()).is_ok_and(|look| !look.alive.is_empty())
 }
 
+/// How many processes of the tree run.
+pub(crate) fn count(root: &Root) -> usize {
+    look(root, |_| ()).map_or(0, |look| look.alive.len())
+}
+
 /// Collects orphans of the tree that ended, so that a long run does not fill the process table.
 pub(crate) fn collect_orphans(root: &Root) {
     let _ = look(root, |_| ());

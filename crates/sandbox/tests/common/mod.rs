@@ -2,7 +2,7 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
-use loopwright_sandbox::{Cancel, Cookie, Ended, Flow, Limits, Spawn, Stream, Watch, run};
+use loopwright_sandbox::{Cancel, Confine, Cookie, Ended, Flow, Limits, Spawn, Stream, Watch, What, run};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -74,4 +74,21 @@ pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
         tokio::task::yield_now().await;
         std::thread::yield_now();
     }
+}
+
+/// The same program with walls around it: a workspace of its own, `/tmp` in memory, no network.
+pub fn walled(mut spawn: Spawn, workspace: &std::path::Path, change: impl FnOnce(&mut Confine)) -> Spawn {
+    let mut confine = Confine::default();
+    confine.mount("/tmp", What::Memory(64 << 20));
+    confine.mount("/workspace", What::Writable(workspace.to_owned()));
+    change(&mut confine);
+    spawn.cwd = "/workspace".into();
+    spawn.confine = Some(confine);
+    spawn
+}
+
+/// What a confined shell script prints, both streams together.
+pub async fn prints(spawn: Spawn) -> String {
+    let end = ended(spawn).await;
+    end.stdout.to_lossy_string() + &end.stderr.to_lossy_string()
 }

@@ -1,0 +1,171 @@
+//! The process outside: makes the namespaces, starts init, waits, and ends everything when the engine is gone.
+
+use crate::init;
+use crate::report::{At, Outcome};
+use crate::sys::{self, PollFd, Waited};
+use crate::wire::{FD_LIFELINE, FD_PLAN, INSIDE_ID, Net, PLAN_MAX, Plan, Step, Thing};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+/// What init says to outer: the wait status of the program.
+const TOLD_LEN: usize = 4;
+
+/// The pipes between outer and init.
+pub struct Talk {
+    /// Read by init: a byte when the control groups are entered; the end when outer is dead.
+    pub go: OwnedFd,
+    /// Written by init: the program's wait status.
+    pub told: OwnedFd,
+}
+
+struct Init {
+    pid: i32,
+    pidfd: OwnedFd,
+    told: File,
+    status: Option<i32>,
+}
+
+pub fn run() -> i32 {
+    sys::close_from(FD_LIFELINE + 1);
+    sys::block_signals();
+    let _ = sys::close_on_exec_from(FD_PLAN);
+    match start() {
+        Ok((mut init, plan)) => {
+            init.stay();
+            clear_work(&plan);
+            init.mirror()
+        }
+        Err(failure) => {
+            failure.tell();
+            1
+        }
+    }
+}
+
+fn start() -> Outcome<(Init, Plan)> {
+    let plan = read_plan().at(Step::Plan)?;
+    sys::raise_open_files();
+    raise_oom_score();
+    let groups = open_groups(&plan).at(Step::Cgroup)?;
+    make_namespaces(&plan)?;
+    clear_work(&plan);
+    let (go, go_in) = sys::pipe().at(Step::Fork)?;
+    let (told_out, told) = sys::pipe().at(Step::Fork)?;
+    let Some((pid, pidfd)) = sys::fork().at(Step::Fork)? else {
+        drop((go_in, told_out, groups));
+        init::run(&plan, Talk { go, told })
+    };
+    drop((go, told));
+    let init = Init { pid, pidfd, told: File::from(told_out), status: None };
+    // Entering takes the kernel milliseconds, during which init mounts; the program is forked only after the byte.
+    if let Err(failure) = enter(&groups, pid).at(Step::Cgroup) {
+        sys::send(pid, sys::SIGKILL);
+        return Err(failure);
+    }
+    let _ = File::from(go_in).write_all(b"g");
+    undumpable();
+    Ok((init, plan))
+}
+
+fn read_plan() -> io::Result<Plan> {
+    let mut bytes = Vec::new();
+    // SAFETY: the engine put the plan there, and nobody else in this program uses that descriptor.
+    let file = unsafe { File::from_raw_fd(FD_PLAN) };
+    file.take(PLAN_MAX as u64).read_to_end(&mut bytes)?;
+    Plan::decode(&bytes).ok_or_else(|| io::Error::from_raw_os_error(sys::EINVAL))
+}
+
+/// When memory runs out, the confined tree goes before anything of the user's.
+fn raise_oom_score() {
+    let _ = fs::write("/proc/self/oom_score_adj", "500");
+}
+
+/// No core file of this process, and no way into it for anybody of the same user.
+pub fn undumpable() {
+    const PR_SET_DUMPABLE: i32 = 4;
+    let _ = sys::control(PR_SET_DUMPABLE, 0, 0);
+}
+
+/// Opened with the rights of the host's user, before the user namespace takes them.
+fn open_groups(plan: &Plan) -> io::Result<Vec<File>> {
+    plan.cgroups.iter().map(|path| OpenOptions::new().write(true).open(as_path(path))).collect()
+}
+
+fn enter(groups: &[File], pid: i32) -> io::Result<()> {
+    groups.iter().try_for_each(|mut group| group.write_all(pid.to_string().as_bytes()))
+}
+
+pub fn as_path(bytes: &[u8]) -> &std::path::Path {
+    use std::os::unix::ffi::OsStrExt;
+    std::path::Path::new(std::ffi::OsStr::from_bytes(bytes))
+}
+
+fn make_namespaces(plan: &Plan) -> Outcome {
+    let (uid, gid) = sys::ids();
+    if uid == 0 {
+        sys::drop_groups();
+    }
+    sys::enter_namespaces(sys::CLONE_NEWUSER).at(Step::UserNamespace)?;
+    map_ids(uid, gid).at(Step::IdMaps)?;
+    let net = if plan.network == Net::Host { 0 } else { sys::CLONE_NEWNET };
+    sys::enter_namespaces(sys::CLONE_NEWPID | sys::CLONE_NEWIPC | sys::CLONE_NEWUTS | net).at(Step::Namespaces)
+}
+
+/// One user and one group, which are the caller's own outside; without privileges the kernel allows no more.
+fn map_ids(uid: u32, gid: u32) -> io::Result<()> {
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/gid_map", format!("{INSIDE_ID} {gid} 1"))?;
+    fs::write("/proc/self/uid_map", format!("{INSIDE_ID} {uid} 1"))
+}
+
+/// The kernel leaves a folder without any permission in an overlay's work folder, which its owner cannot even delete
+/// without privileges. Here are privileges over it: those of the user namespace.
+fn clear_work(plan: &Plan) {
+    for place in &plan.places {
+        if let Thing::Overlay { work, .. } = &place.what {
+            let _ = fs::remove_dir_all(as_path(work).join("work"));
+        }
+    }
+}
+
+impl Init {
+    /// Waits until nobody of the pid namespace is left.
+    fn stay(&mut self) {
+        let mut fds = [FD_LIFELINE, self.pidfd.as_raw_fd(), self.told.as_raw_fd()].map(|fd| PollFd {
+            fd,
+            events: sys::POLLIN,
+            revents: 0,
+        });
+        while fds[1].revents == 0 {
+            sys::await_one(&mut fds);
+            if fds[0].revents != 0 {
+                // The engine is gone, or wants the end: the kernel kills the whole namespace with its first process.
+                sys::send(self.pid, sys::SIGKILL);
+                fds[0].fd = -1;
+            }
+            if fds[2].revents != 0 {
+                self.hear();
+                fds[2].fd = -1;
+            }
+        }
+        let _: Waited = sys::wait_for(self.pid);
+        self.hear();
+    }
+
+    fn hear(&mut self) {
+        let mut bytes = [0; TOLD_LEN];
+        if self.status.is_none() && self.told.read_exact(&mut bytes).is_ok() {
+            self.status = Some(i32::from_ne_bytes(bytes));
+        }
+    }
+
+    /// Ends as the program did: with its code, or by its signal. A program that was killed with its namespace was killed.
+    fn mirror(&self) -> i32 {
+        match self.status {
+            Some(status) if status & 0x7f == 0 => (status >> 8) & 0xff,
+            Some(status) => sys::die_by(status & 0x7f),
+            None => sys::die_by(sys::SIGKILL),
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! What every confined program sees of the system: its programs and libraries, the public part of `/etc`, and `/dev` and
+//! `/proc` of its own. Nothing that is the user's.
+
+use crate::places::{Tree, make_folder};
+use crate::report::{At, Outcome};
+use crate::sys;
+use crate::wire::{Net, Plan, Step};
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
+
+/// Programs and libraries, where a host has them.
+const ROOTS: &[&str] = &[
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/nix/store",
+    "/gnu/store",
+    "/run/current-system",
+];
+
+/// Names in `/etc` that programs need to run and that hold nothing private. Package managers' settings are not among
+/// them: they often hold tokens.
+const ETC: &[&str] = &[
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "alternatives",
+    "ca-certificates",
+    "ca-certificates.conf",
+    "crypto-policies",
+    "debian_version",
+    "os-release",
+    "redhat-release",
+    "alpine-release",
+    "fonts",
+    "gai.conf",
+    "glvnd",
+    "host.conf",
+    "inputrc",
+    "locale.alias",
+    "locale.conf",
+    "magic",
+    "magic.mime",
+    "mime.types",
+    "networks",
+    "protocols",
+    "rpc",
+    "services",
+    "sgml",
+    "terminfo",
+    "texmf",
+    "vulkan",
+    "xml",
+];
+
+/// The same by their beginnings: one folder per version.
+const ETC_PREFIXES: &[&str] = &["java", "perl", "php", "python", "openjdk", "ImageMagick"];
+
+/// Public parts of folders that also have private ones.
+const ETC_PARTS: &[&str] = &[
+    "ssl/certs",
+    "ssl/cert.pem",
+    "ssl/openssl.cnf",
+    "pki/tls/certs",
+    "pki/tls/cert.pem",
+    "pki/tls/openssl.cnf",
+    "pki/ca-trust",
+    "pki/java",
+    "maven/m2.conf",
+    "maven/logging",
+];
+
+/// The host's own, for a program that has the host's network.
+const ETC_NETWORK: &[&str] = &["resolv.conf", "hosts"];
+
+const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom"];
+
+/// What `/proc` shows of the whole host to anybody. Files that only root may read are closed besides these: the
+/// kernel still takes the program for root when the engine's user is root.
+const PROC_CLOSED: &[&str] = &[
+    "acpi",
+    "asound",
+    "bus",
+    "driver",
+    "dynamic_debug",
+    "fs",
+    "irq",
+    "kcore",
+    "key-users",
+    "keys",
+    "kmsg",
+    "kallsyms",
+    "latency_stats",
+    "modules",
+    "mtrr",
+    "sched_debug",
+    "scsi",
+    "sysrq-trigger",
+    "timer_list",
+    "timer_stats",
+    "sysvipc",
+];
+
+const PASSWD: &str = "root:x:0:0:root:/root:/usr/sbin/nologin\nloop:x:1000:1000:loop:/home/loop:/bin/sh\n\
+                      nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
+const GROUP: &str = "root:x:0:\nloop:x:1000:\nnogroup:x:65534:\n";
+const NSSWITCH: &str = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\n\
+                        protocols: files\nservices: files\nethers: files\nrpc: files\n";
+const HOSTS: &str = "127.0.0.1 localhost loopwright\n::1 localhost ip6-localhost ip6-loopback\n";
+
+const READ_ONLY: u64 = sys::ATTR_RDONLY | sys::ATTR_NOSUID | sys::ATTR_NODEV;
+
+/// Everything of the host that is needed, opened.
+pub struct System {
+    roots: Vec<(PathBuf, Root)>,
+    etc: Vec<(PathBuf, Tree)>,
+    devices: Vec<(PathBuf, Tree)>,
+}
+
+enum Root {
+    Link(PathBuf),
+    Tree(Tree),
+}
+
+impl System {
+    pub fn open(plan: &Plan) -> Outcome<Self> {
+        let device = |name: &&str| {
+            let path = Path::new("/dev").join(name);
+            // Read-only keeps a program from changing the device file's own permissions; writing to it still works.
+            let tree = Tree::open(path.as_os_str().as_bytes(), sys::ATTR_RDONLY | sys::ATTR_NOSUID)?;
+            Ok((path, tree))
+        };
+        Ok(Self {
+            roots: open_roots().at(Step::System)?,
+            etc: open_etc(plan),
+            devices: DEVICES.iter().map(device).collect::<io::Result<_>>().at(Step::Dev)?,
+        })
+    }
+
+    pub fn lay(self, plan: &Plan) -> Outcome {
+        lay_proc().at(Step::Proc)?;
+        self.roots.into_iter().try_for_each(|(path, root)| root.lay(&path)).at(Step::System)?;
+        lay_devices(self.devices, plan.shared_memory).at(Step::Dev)?;
+        lay_etc(self.etc, plan).at(Step::Etc)?;
+        lay_rest().at(Step::Root)?;
+        close_proc().at(Step::ProcMask)
+    }
+}
+
+fn open_roots() -> io::Result<Vec<(PathBuf, Root)>> {
+    let mut all = Vec::new();
+    for path in ROOTS.iter().map(PathBuf::from) {
+        match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_symlink() => all.push((path.clone(), Root::Link(fs::read_link(&path)?))),
+            Ok(_) => all.push((path.clone(), Root::Tree(Tree::open(path.as_os_str().as_bytes(), READ_ONLY)?))),
+            Err(_) => {}
+        }
+    }
+    Ok(all)
+}
+
+impl Root {
+    fn lay(self, path: &Path) -> io::Result<()> {
+        match self {
+            Self::Tree(tree) => tree.lay(path.as_os_str().as_bytes()),
+            Self::Link(target) => {
+                path.parent().map_or(Ok(()), make_folder)?;
+                symlink(target, path)
+            }
+        }
+    }
+}
+
+/// What a host does not have, or does not let us read, is not needed there.
+fn open_etc(plan: &Plan) -> Vec<(PathBuf, Tree)> {
+    let etc = Path::new("/etc");
+    let named = fs::read_dir(etc).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let public = named.filter(|name| is_public(&name.to_string_lossy())).map(|name| etc.join(name));
+    let network = if plan.network == Net::Host { ETC_NETWORK } else { &[] };
+    let parts = ETC_PARTS.iter().chain(network).map(|name| etc.join(name));
+    let open = |path: PathBuf| Some((path.clone(), Tree::open(path.as_os_str().as_bytes(), READ_ONLY).ok()?));
+    public.chain(parts).filter_map(open).collect()
+}
+
+fn is_public(name: &str) -> bool {
+    ETC.contains(&name) || ETC_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+fn lay_etc(trees: Vec<(PathBuf, Tree)>, plan: &Plan) -> io::Result<()> {
+    make_folder(Path::new("/etc"))?;
+    trees.into_iter().try_for_each(|(path, tree)| tree.lay(path.as_os_str().as_bytes()))?;
+    let made = [("passwd", PASSWD), ("group", GROUP), ("nsswitch.conf", NSSWITCH), ("hostname", "loopwright\n")];
+    let offline = [("hosts", HOSTS), ("resolv.conf", "")];
+    let offline = offline.iter().filter(|_| plan.network != Net::Host);
+    made.iter().chain(offline).try_for_each(|(name, text)| fs::write(Path::new("/etc").join(name), text))?;
+    symlink("/proc/self/mounts", "/etc/mtab")
+}
+
+fn lay_devices(devices: Vec<(PathBuf, Tree)>, shared_memory: u64) -> io::Result<()> {
+    make_folder(Path::new("/dev/shm"))?;
+    make_folder(Path::new("/dev/pts"))?;
+    devices.into_iter().try_for_each(|(path, tree)| tree.lay(path.as_os_str().as_bytes()))?;
+    let options = sys::c_string(format!("mode=1777,size={shared_memory}").as_bytes())?;
+    sys::mount_new(c"tmpfs", c"/dev/shm", sys::MS_NOSUID | sys::MS_NODEV, &options)?;
+    let options = c"newinstance,ptmxmode=0666,mode=0600";
+    sys::mount_new(c"devpts", c"/dev/pts", sys::MS_NOSUID | sys::MS_NOEXEC, options)?;
+    let links = [
+        ("/proc/self/fd", "/dev/fd"),
+        ("/proc/self/fd/0", "/dev/stdin"),
+        ("/proc/self/fd/1", "/dev/stdout"),
+        ("/proc/self/fd/2", "/dev/stderr"),
+        ("pts/ptmx", "/dev/ptmx"),
+    ];
+    links.iter().try_for_each(|(target, path)| symlink(target, path))
+}
+
+/// Empty places that programs expect to be there.
+fn lay_rest() -> io::Result<()> {
+    ["/run", "/var", "/home"].iter().try_for_each(|path| make_folder(Path::new(path)))?;
+    symlink("/tmp", "/var/tmp")
+}
+
+fn lay_proc() -> io::Result<()> {
+    make_folder(Path::new("/proc"))?;
+    sys::mount_new(c"proc", c"/proc", sys::MS_NOSUID | sys::MS_NODEV | sys::MS_NOEXEC, c"")
+}
+
+/// Settings of the kernel ask only for the user's number, which is root's when the engine's user is: so nothing in
+/// `/proc` can be written at all, and what tells of the whole host is covered.
+fn close_proc() -> io::Result<()> {
+    let empty = Path::new("/.empty");
+    fs::create_dir(empty)?;
+    for entry in fs::read_dir("/proc")? {
+        let (name, path) = entry.map(|entry| (entry.file_name(), entry.path()))?;
+        let Ok(found) = fs::symlink_metadata(&path) else { continue };
+        if is_closed(&name.to_string_lossy(), &found) {
+            let cover = if found.is_dir() { empty } else { Path::new("/dev/null") };
+            Tree::open(cover.as_os_str().as_bytes(), sys::ATTR_RDONLY)?.lay(path.as_os_str().as_bytes())?;
+        }
+    }
+    fs::remove_dir(empty)?;
+    sys::restrict_mount(c"/proc", sys::ATTR_RDONLY)
+}
+
+fn is_closed(name: &str, found: &fs::Metadata) -> bool {
+    const READ_BY_ALL: u32 = 0o004;
+    PROC_CLOSED.contains(&name) || (found.is_file() && found.mode() & READ_BY_ALL == 0)
+}

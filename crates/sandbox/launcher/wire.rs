@@ -1,0 +1,334 @@
+//! What the engine and the helper say to each other: the plan that goes in, and the records that come back. Shared source
+//! of both programs, so it uses the standard library only.
+//!
+//! Numbers are little-endian `u64`; byte strings and lists carry their length before them.
+
+/// The descriptors that the helper finds open.
+pub const FD_PLAN: i32 = 3;
+pub const FD_STATUS: i32 = 4;
+pub const FD_LIFELINE: i32 = 5;
+
+/// Who the program is inside.
+pub const INSIDE_ID: u32 = 1000;
+
+/// The most bytes that a plan may have: arguments and environment are bounded by the kernel far below it.
+pub const PLAN_MAX: usize = 64 << 20;
+
+/// Everything that the helper is to do.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// What is started at the end.
+    pub act: Act,
+    /// The program as it was named, then its arguments.
+    pub argv: Vec<Vec<u8>>,
+    /// `NAME=value`.
+    pub env: Vec<Vec<u8>>,
+    /// The PATH in which a bare name is looked up.
+    pub path: Vec<u8>,
+    pub cwd: Vec<u8>,
+    pub network: Net,
+    pub places: Vec<Place>,
+    /// Resource number and ceiling.
+    pub rlimits: Vec<(u64, u64)>,
+    /// Files that a process number is written to.
+    pub cgroups: Vec<Vec<u8>>,
+    /// Seccomp programs, each an array of `sock_filter`.
+    pub filters: Vec<Vec<u8>>,
+    /// Bytes of `/dev/shm`.
+    pub shared_memory: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Act {
+    /// The program.
+    #[default]
+    Execute,
+    /// Nothing: the walls themselves are looked at, for the probe.
+    Look,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+pub enum Net {
+    #[default]
+    None,
+    Door {
+        socket: Vec<u8>,
+        port: u16,
+    },
+    Host,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Place {
+    pub at: Vec<u8>,
+    pub what: Thing,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Thing {
+    ReadOnly(Vec<u8>),
+    Writable(Vec<u8>),
+    Memory(u64),
+    Layers(Vec<Vec<u8>>),
+    Overlay { lower: Vec<Vec<u8>>, upper: Vec<u8>, work: Vec<u8> },
+    File(Vec<u8>),
+}
+
+impl Plan {
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        number(&mut out, u64::from(self.act == Act::Look));
+        list(&mut out, &self.argv);
+        list(&mut out, &self.env);
+        bytes(&mut out, &self.path);
+        bytes(&mut out, &self.cwd);
+        self.network.encode(&mut out);
+        number(&mut out, self.places.len() as u64);
+        for place in &self.places {
+            bytes(&mut out, &place.at);
+            place.what.encode(&mut out);
+        }
+        number(&mut out, self.rlimits.len() as u64);
+        for (resource, ceiling) in &self.rlimits {
+            number(&mut out, *resource);
+            number(&mut out, *ceiling);
+        }
+        list(&mut out, &self.cgroups);
+        list(&mut out, &self.filters);
+        number(&mut out, self.shared_memory);
+        out
+    }
+
+    /// `None` when the bytes are not exactly one plan.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut from = Reader(bytes);
+        let plan = Self {
+            act: if from.number()? == 1 { Act::Look } else { Act::Execute },
+            argv: from.list()?,
+            env: from.list()?,
+            path: from.bytes()?,
+            cwd: from.bytes()?,
+            network: Net::decode(&mut from)?,
+            places: from.each(|from| Some(Place { at: from.bytes()?, what: Thing::decode(from)? }))?,
+            rlimits: from.each(|from| Some((from.number()?, from.number()?)))?,
+            cgroups: from.list()?,
+            filters: from.list()?,
+            shared_memory: from.number()?,
+        };
+        from.0.is_empty().then_some(plan)
+    }
+}
+
+impl Net {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::None => number(out, 0),
+            Self::Door { socket, port } => {
+                number(out, 1);
+                bytes(out, socket);
+                number(out, u64::from(*port));
+            }
+            Self::Host => number(out, 2),
+        }
+    }
+
+    fn decode(from: &mut Reader) -> Option<Self> {
+        match from.number()? {
+            0 => Some(Self::None),
+            1 => Some(Self::Door { socket: from.bytes()?, port: u16::try_from(from.number()?).ok()? }),
+            2 => Some(Self::Host),
+            _ => None,
+        }
+    }
+}
+
+impl Thing {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::ReadOnly(path) => tagged(out, 0, path),
+            Self::Writable(path) => tagged(out, 1, path),
+            Self::Memory(size) => {
+                number(out, 2);
+                number(out, *size);
+            }
+            Self::Layers(lower) => {
+                number(out, 3);
+                list(out, lower);
+            }
+            Self::Overlay { lower, upper, work } => {
+                number(out, 4);
+                list(out, lower);
+                bytes(out, upper);
+                bytes(out, work);
+            }
+            Self::File(content) => tagged(out, 5, content),
+        }
+    }
+
+    fn decode(from: &mut Reader) -> Option<Self> {
+        Some(match from.number()? {
+            0 => Self::ReadOnly(from.bytes()?),
+            1 => Self::Writable(from.bytes()?),
+            2 => Self::Memory(from.number()?),
+            3 => Self::Layers(from.list()?),
+            4 => Self::Overlay { lower: from.list()?, upper: from.bytes()?, work: from.bytes()? },
+            5 => Self::File(from.bytes()?),
+            _ => return None,
+        })
+    }
+
+    /// Whether the program may change what is there.
+    pub fn is_writable(&self) -> bool {
+        matches!(self, Self::Writable(_) | Self::Memory(_) | Self::Overlay { .. })
+    }
+}
+
+fn number(out: &mut Vec<u8>, value: u64) {
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+fn bytes(out: &mut Vec<u8>, value: &[u8]) {
+    number(out, value.len() as u64);
+    out.extend_from_slice(value);
+}
+
+fn tagged(out: &mut Vec<u8>, tag: u64, value: &[u8]) {
+    number(out, tag);
+    bytes(out, value);
+}
+
+fn list(out: &mut Vec<u8>, values: &[Vec<u8>]) {
+    number(out, values.len() as u64);
+    values.iter().for_each(|value| bytes(out, value));
+}
+
+struct Reader<'b>(&'b [u8]);
+
+impl Reader<'_> {
+    fn number(&mut self) -> Option<u64> {
+        let (first, rest) = self.0.split_first_chunk::<8>()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*first))
+    }
+
+    fn bytes(&mut self) -> Option<Vec<u8>> {
+        let length = usize::try_from(self.number()?).ok()?;
+        let (first, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(first.to_vec())
+    }
+
+    fn list(&mut self) -> Option<Vec<Vec<u8>>> {
+        self.each(Self::bytes)
+    }
+
+    fn each<T>(&mut self, mut one: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let count = self.number()?;
+        let mut all = Vec::new();
+        for _ in 0..count {
+            all.push(one(self)?);
+        }
+        Some(all)
+    }
+}
+
+/// One message of the helper: 16 bytes, so that a pipe never splits it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// The program runs.
+    Started,
+    /// This step could not be done, for this reason of the system; `index` is a place of the plan where the step has one.
+    Failed { step: Step, errno: i32, index: u32 },
+    /// This wall is missing, and the start goes on.
+    Gap { step: Step, errno: i32 },
+    /// The program ended with this wait status; `others` tells whether processes of its tree are left.
+    Ended { status: i32, others: bool },
+    /// What a look found: the number means something to `step`.
+    Seen { step: Step, value: u32 },
+}
+
+pub const RECORD_LEN: usize = 16;
+
+impl Record {
+    pub fn encode(self) -> [u8; RECORD_LEN] {
+        let words = match self {
+            Self::Started => [1, 0, 0, 0],
+            Self::Failed { step, errno, index } => [2, step as u32, errno.cast_unsigned(), index],
+            Self::Gap { step, errno } => [3, step as u32, errno.cast_unsigned(), 0],
+            Self::Ended { status, others } => [4, 0, status.cast_unsigned(), u32::from(others)],
+            Self::Seen { step, value } => [5, step as u32, value, 0],
+        };
+        let mut out = [0; RECORD_LEN];
+        for (place, word) in out.chunks_exact_mut(4).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        out
+    }
+
+    pub fn decode(record: &[u8; RECORD_LEN]) -> Option<Self> {
+        let word = |at: usize| u32::from_le_bytes([record[at], record[at + 1], record[at + 2], record[at + 3]]);
+        let (step, value) = (Step::from_code(word(4)), word(8));
+        Some(match word(0) {
+            1 => Self::Started,
+            2 => Self::Failed { step: step?, errno: value.cast_signed(), index: word(12) },
+            3 => Self::Gap { step: step?, errno: value.cast_signed() },
+            4 => Self::Ended { status: value.cast_signed(), others: word(12) != 0 },
+            5 => Self::Seen { step: step?, value },
+            _ => return None,
+        })
+    }
+}
+
+macro_rules! steps {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// The steps of a start, in about their order.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u32)]
+        pub enum Step { $($(#[$doc])* $name,)* }
+
+        impl Step {
+            const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// What is being done, as a fragment.
+            pub fn text(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+        }
+    };
+}
+
+steps! {
+    Plan = "read the plan",
+    UserNamespace = "make a user namespace",
+    IdMaps = "map the user into its namespace",
+    Namespaces = "make pid, ipc, host name and network namespaces",
+    Fork = "start the first process of the pid namespace",
+    Cgroup = "enter the control groups",
+    MountNamespace = "make a mount namespace",
+    Source = "open what is to be mounted",
+    Root = "make a root of its own",
+    Pivot = "enter the new root",
+    Proc = "mount /proc",
+    ProcMask = "close what /proc shows of the host",
+    System = "mount the system's folders",
+    Dev = "make /dev",
+    Etc = "make /etc",
+    Place = "mount",
+    Detach = "leave the host's root behind",
+    Seal = "make the root read-only",
+    Loopback = "bring the loopback up",
+    Door = "open the network's door",
+    HostName = "set the host name",
+    Privileges = "give up privileges",
+    Limits = "set resource limits",
+    Landlock = "set landlock rules",
+    Seccomp = "install the system call filter",
+    Cwd = "enter the working directory",
+    Execute = "execute the program",
+}
+
+impl Step {
+    fn from_code(code: u32) -> Option<Self> {
+        Self::ALL.get(usize::try_from(code).ok()?).copied()
+    }
+}

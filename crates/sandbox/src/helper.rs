@@ -1,0 +1,53 @@
+//! The helper program, embedded at build time and kept in a sealed memory file: nothing to install, nothing on disk that
+//! somebody could replace. Says nothing about what it does: see `launcher/`.
+
+use rustix::fs::{MemfdFlags, SealFlags};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+static PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/launcher"));
+
+/// Descriptors of our own lie above those that the helper finds its own at.
+const FD_FIRST: i32 = 16;
+
+/// The path that executes the helper, in this process and in its children until they execute something.
+pub(crate) fn path() -> io::Result<PathBuf> {
+    static FILE: OnceLock<OwnedFd> = OnceLock::new();
+    let file = match FILE.get() {
+        Some(file) => file,
+        None => {
+            let made = executable()?;
+            FILE.get_or_init(|| made)
+        }
+    };
+    Ok(PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())))
+}
+
+/// A memory file that nobody can change any more, with these bytes.
+pub(crate) fn sealed(name: &str, bytes: &[u8]) -> io::Result<OwnedFd> {
+    seal(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?, bytes)
+}
+
+fn executable() -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    // Kernels before 6.3 do not know the flag and need none.
+    let file = rustix::fs::memfd_create("loopwright-launcher", flags | MemfdFlags::EXEC)
+        .or_else(|_| rustix::fs::memfd_create("loopwright-launcher", flags))?;
+    seal(file, PROGRAM)
+}
+
+fn seal(file: OwnedFd, bytes: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = File::from(file);
+    file.write_all(bytes)?;
+    rustix::fs::fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
+    io::Seek::rewind(&mut file)?;
+    above(&file)
+}
+
+/// A copy of a descriptor above those that the helper finds its own at, so that giving one does not overwrite another.
+pub(crate) fn above(fd: impl AsFd) -> io::Result<OwnedFd> {
+    Ok(rustix::io::fcntl_dupfd_cloexec(fd, FD_FIRST)?)
+}

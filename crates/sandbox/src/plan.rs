@@ -1,0 +1,95 @@
+//! From a [`Spawn`] and its [`Confine`] to the plan that the helper carries out. Starts nothing.
+
+use crate::confine::{Confine, Network, Resources, What};
+use crate::launch;
+use crate::seccomp;
+use crate::spawn::{COOKIE_VAR, Spawn};
+use crate::wire::{Act, Net, Place, Plan, Thing};
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// Bytes of `/dev/shm`, which only a memory ceiling of the whole tree would bound otherwise.
+const SHARED_MEMORY: u64 = 512 << 20;
+
+/// The plan for a program, in these control groups.
+pub(crate) fn for_program(spawn: &Spawn, confine: &Confine, groups: Vec<PathBuf>, bounds: Bounds) -> io::Result<Plan> {
+    let mut plan = Plan { act: Act::Execute, ..for_walls(confine, groups, bounds)? };
+    plan.argv = [spawn.program.as_os_str()]
+        .into_iter()
+        .chain(spawn.args.iter().map(OsString::as_os_str))
+        .map(|arg| launch::c_string(arg).map(std::ffi::CString::into_bytes))
+        .collect::<io::Result<_>>()?;
+    let mut env = spawn.env.clone();
+    env.insert(COOKIE_VAR.into(), spawn.cookie.as_str().into());
+    plan.env =
+        env.iter().map(|(name, value)| Ok(launch::env_pair(name, value)?.into_bytes())).collect::<io::Result<_>>()?;
+    plan.path = spawn.env.get(std::ffi::OsStr::new("PATH")).map(|path| path.as_bytes().to_vec()).unwrap_or_default();
+    plan.cwd = bytes(&spawn.cwd);
+    Ok(plan)
+}
+
+/// The plan for walls with nothing behind them, for the probe.
+pub(crate) fn for_walls(confine: &Confine, groups: Vec<PathBuf>, bounds: Bounds) -> io::Result<Plan> {
+    Ok(Plan {
+        act: Act::Look,
+        cwd: b"/".to_vec(),
+        network: network(&confine.network),
+        places: confine.mounts.iter().map(|mount| Place { at: bytes(&mount.at), what: thing(&mount.what) }).collect(),
+        rlimits: rlimits(&confine.resources, bounds),
+        cgroups: groups.iter().map(|path| bytes(path)).collect(),
+        filters: seccomp::programs()?,
+        shared_memory: confine.resources.memory.map_or(SHARED_MEMORY, |memory| memory.min(SHARED_MEMORY)),
+        ..Plan::default()
+    })
+}
+
+/// Who keeps a ceiling that both a control group and a limit of single processes could keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bounds {
+    /// A control group bounds the memory of the whole tree.
+    Group,
+    /// Nobody does, so at least each process is bounded.
+    EachProcess,
+}
+
+fn rlimits(resources: &Resources, bounds: Bounds) -> Vec<(u64, u64)> {
+    // One byte and not none: a host that pipes core files into a program ignores a ceiling of 0, and takes 1 as a no.
+    const CORE_NEVER: u64 = 1;
+    let each = if bounds == Bounds::EachProcess { resources.memory } else { None };
+    let all = [
+        (libc::RLIMIT_CORE, Some(CORE_NEVER)),
+        (libc::RLIMIT_FSIZE, resources.file),
+        (libc::RLIMIT_NOFILE, resources.files_open),
+        (libc::RLIMIT_NPROC, resources.processes),
+        (libc::RLIMIT_DATA, each),
+    ];
+    all.into_iter().filter_map(|(resource, ceiling)| Some((resource.into(), ceiling?))).collect()
+}
+
+fn network(network: &Network) -> Net {
+    match network {
+        Network::None => Net::None,
+        Network::Door { socket, port } => Net::Door { socket: bytes(socket), port: *port },
+        Network::Host => Net::Host,
+    }
+}
+
+fn thing(what: &What) -> Thing {
+    let list = |paths: &[PathBuf]| paths.iter().map(|path| bytes(path)).collect();
+    match what {
+        What::ReadOnly(path) => Thing::ReadOnly(bytes(path)),
+        What::Writable(path) => Thing::Writable(bytes(path)),
+        What::Memory(size) => Thing::Memory(*size),
+        What::Layers(lower) => Thing::Layers(list(lower)),
+        What::Overlay { lower, upper, work } => {
+            Thing::Overlay { lower: list(lower), upper: bytes(upper), work: bytes(work) }
+        }
+        What::File(content) => Thing::File(content.clone()),
+    }
+}
+
+fn bytes(path: &Path) -> Vec<u8> {
+    path.as_os_str().as_bytes().to_vec()
+}
