@@ -7,7 +7,7 @@ use loopwright::git::{CommitWords, Git};
 use loopwright::proc::{Cancel, Proc};
 use loopwright::room::Rooms;
 use loopwright::seam::Seam;
-use loopwright::workspace::{SealLimits, Sealed, Workspace, Workspaces};
+use loopwright::workspace::{Method, SealLimits, Sealed, Workspace, Workspaces};
 use loopwright_core::gate::{GateResult, GateStatus};
 use loopwright_core::inventory::Why;
 use loopwright_core::level::LoopLevel;
@@ -47,7 +47,7 @@ impl Round {
         let git = Git::new(Seam::none());
         let user = git.discover(repo.path()).await.expect("the repository is found");
         let workspaces = Workspaces::open(git, state.path(), user).await.expect("workspaces open");
-        let workspace = workspaces.create("fix", "r1", &base).await.expect("a workspace is made");
+        let workspace = workspaces.create("fix", "r1", &base, &Method::Copy.into()).await.expect("a workspace is made");
         let (env, cancel, proc) = (GateEnv::default(), Cancel::new(), Proc::new(Seam::none()));
         Self { _repo: repo, _state: state, workspaces, workspace, rooms: Rooms::default(), env, cancel, proc }
     }

@@ -10,6 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use git_fixture::{Fixture, bytes_of, git, seal, try_git, write};
 use loopwright::git::{ForgeRepo, Git, GitErrorKind, ObjectFormat, Oid};
 use loopwright::seam::{Moment, Seam, SeamFault, SeamHook};
+use loopwright::workspace::Method;
 
 #[tokio::test]
 async fn installed_git_is_new_enough() {
@@ -122,7 +123,7 @@ async fn nothing_that_the_user_repository_or_the_maker_names_is_run() {
     let sealed = seal(&all, &workspace).await;
     assert_eq!(sealed.changes.len(), 2);
     all.engine().unified_diff(&workspace.base, &sealed.tree, 1 << 20).await.unwrap();
-    all.snapshot(&workspace, "gates", &sealed.commit, loopwright::workspace::SnapshotKind::WithGit).await.unwrap();
+    all.snapshot(&workspace, "gates", &sealed.commit, loopwright::workspace::SnapshotKind::WithGit, &[]).await.unwrap();
     assert_eq!(bytes_of(&fixture.repo()), before);
     all.repo().take(&fixture.git, all.engine(), "r1", &sealed.commit, &workspace.base).await.unwrap();
     assert!(!canary.exists(), "{}", fs::read_to_string(&canary).unwrap());
@@ -214,7 +215,7 @@ async fn deep_history_is_cut_and_still_ends_cleanly_everywhere() {
     assert_eq!(git(&fixture.repo(), &["rev-list", "--count", "take/r1"]), "62");
     // The next base comes as an increment, and workspaces of both stay whole.
     let next = fixture.commit_all("next");
-    let second = all.create("fixer", "r2", &next).await.unwrap();
+    let second = all.create("fixer", "r2", &next, &Method::Copy.into()).await.unwrap();
     git(&second.dir, &["fsck", "--strict"]);
     assert_eq!(git(&second.dir, &["log", "-1", "--format=%s"]), "next");
 }

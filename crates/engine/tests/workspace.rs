@@ -11,7 +11,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use git_fixture::{Fixture, bytes_of, git, inodes, refusals, seal, statuses, try_git, words, write};
-use loopwright::workspace::{SealLimits, SnapshotKind, WorkspaceError};
+use loopwright::workspace::{Method, SealLimits, SnapshotKind, WorkspaceError};
 
 fn fifo(path: &Path) {
     rustix::fs::mknodat(rustix::fs::CWD, path, rustix::fs::FileType::Fifo, 0o644.into(), 0).unwrap();
@@ -45,7 +45,7 @@ async fn workspace_shares_no_inode_with_the_user_or_the_engine() {
     let (all, workspace) = fixture.workspace().await;
     write(&workspace.dir, "x", "x\n");
     let sealed = seal(&all, &workspace).await;
-    let gates = all.snapshot(&workspace, "gates", &sealed.commit, SnapshotKind::WithGit).await.unwrap();
+    let gates = all.snapshot(&workspace, "gates", &sealed.commit, SnapshotKind::WithGit, &[]).await.unwrap().root;
     let mut others = inodes(&fixture.repo());
     others.extend(inodes(all.engine().dir()));
     others.extend(inodes(&fixture.state().join("workspaces").join(&all.repo().id).join("bases")));
@@ -63,7 +63,7 @@ async fn workspace_shares_no_inode_with_the_user_or_the_engine() {
     }
     git(&fixture.repo(), &["fsck", "--strict"]);
     git(all.engine().dir(), &["fsck", "--strict"]);
-    let again = all.create("fixer", "r2", &workspace.base).await.unwrap();
+    let again = all.create("fixer", "r2", &workspace.base, &Method::Copy.into()).await.unwrap();
     git(&again.dir, &["fsck", "--strict"]);
 }
 
@@ -81,7 +81,7 @@ async fn other_branches_stashes_and_other_rounds_are_not_visible() {
     write(&first.dir, "x", "another round's work\n");
     let other = seal(&all, &first).await;
     all.engine().keep("r1", "attempt-1", &other.commit).await.unwrap();
-    let second = all.create("fixer", "r2", &first.base).await.unwrap();
+    let second = all.create("fixer", "r2", &first.base, &Method::Copy.into()).await.unwrap();
     assert_eq!(git(&second.dir, &["log", "--all", "--format=%s"]), "base");
     assert_eq!(git(&second.dir, &["stash", "list"]), "");
     assert_eq!(git(&second.dir, &["fsck", "--lost-found"]), "");
@@ -152,7 +152,7 @@ async fn same_size_change_right_after_the_checkout_is_seen() {
     let all = fixture.workspaces().await;
     let base = fixture.head().await;
     for n in 0..20 {
-        let workspace = all.create("fixer", &format!("r{n}"), &base).await.unwrap();
+        let workspace = all.create("fixer", &format!("r{n}"), &base, &Method::Copy.into()).await.unwrap();
         let path = workspace.dir.join("src/a.txt");
         let times = fs::metadata(&path).unwrap();
         fs::write(&path, "one\ntwO\n").unwrap();
@@ -208,7 +208,7 @@ async fn engine_commit_depends_on_its_input_alone() {
     let base = fixture.head().await;
     let mut commits = Vec::new();
     for round in ["r1", "r2"] {
-        let workspace = all.create("fixer", round, &base).await.unwrap();
+        let workspace = all.create("fixer", round, &base, &Method::Copy.into()).await.unwrap();
         write(&workspace.dir, "x", "x\n");
         commits.push(seal(&all, &workspace).await.commit);
     }
@@ -390,7 +390,7 @@ async fn attributes_convert_the_same_way_out_and_back() {
     let sealed = seal(&all, &workspace).await;
     let lines: Vec<_> = sealed.changes.iter().map(|c| (c.path.as_str(), c.lines_added, c.lines_removed)).collect();
     assert_eq!(lines, [("a.crlf", 1, 1), ("b.id", 1, 0)]);
-    let snapshot = all.snapshot(&workspace, "gates", &sealed.commit, SnapshotKind::WithGit).await.unwrap();
+    let snapshot = all.snapshot(&workspace, "gates", &sealed.commit, SnapshotKind::WithGit, &[]).await.unwrap().root;
     for file in ["a.crlf", "c.u16", "odd.crlf"] {
         assert_eq!(fs::read(snapshot.join(file)).unwrap(), fs::read(workspace.dir.join(file)).unwrap(), "{file}");
     }
@@ -420,16 +420,16 @@ async fn gate_snapshot_is_the_sealed_commit_with_a_working_git() {
     fs::remove_file(workspace.dir.join("run.sh")).unwrap();
     let sealed = seal(&all, &workspace).await;
     write(&workspace.dir, "src/a.txt", "swapped after the seal\n");
-    let dir = all.snapshot(&workspace, "gates", &sealed.commit, SnapshotKind::WithGit).await.unwrap();
+    let dir = all.snapshot(&workspace, "gates", &sealed.commit, SnapshotKind::WithGit, &[]).await.unwrap().root;
     assert_eq!(fs::read_to_string(dir.join("src/a.txt")).unwrap(), "sealed\n");
     assert_eq!(git(&dir, &["status", "--porcelain"]), "");
     assert_eq!(git(&dir, &["rev-parse", "HEAD", "HEAD^{tree}"]), format!("{}\n{}", sealed.commit, sealed.tree));
     assert_eq!(git(&dir, &["log", "--all", "--format=%s"]), "fix: the sign\nbase");
     git(&dir, &["fsck", "--strict"]);
     write(&dir, "leftover", "of a gate\n");
-    let again = all.snapshot(&workspace, "gates", &sealed.commit, SnapshotKind::WithGit).await.unwrap();
+    let again = all.snapshot(&workspace, "gates", &sealed.commit, SnapshotKind::WithGit, &[]).await.unwrap().root;
     assert!(again == dir && !dir.join("leftover").exists());
-    let base = all.snapshot(&workspace, "red-before", &workspace.base, SnapshotKind::WithGit).await.unwrap();
+    let base = all.snapshot(&workspace, "red-before", &workspace.base, SnapshotKind::WithGit, &[]).await.unwrap().root;
     assert_eq!(git(&base, &["rev-parse", "HEAD"]), workspace.base.as_str());
 }
 
@@ -439,7 +439,7 @@ async fn checker_snapshot_has_no_git_and_no_write_permission() {
     let (all, workspace) = fixture.workspace().await;
     write(&workspace.dir, "new", "n\n");
     let sealed = seal(&all, &workspace).await;
-    let dir = all.snapshot(&workspace, "checker", &sealed.commit, SnapshotKind::ReadOnly).await.unwrap();
+    let dir = all.snapshot(&workspace, "checker", &sealed.commit, SnapshotKind::ReadOnly, &[]).await.unwrap().root;
     assert!(!dir.join(".git").exists());
     let writable = |meta: &fs::Metadata| !meta.is_symlink() && meta.permissions().mode() & 0o222 != 0;
     for path in bytes_of(&dir).into_keys() {
@@ -464,11 +464,12 @@ async fn gate_inputs_are_put_back_from_the_base_whatever_took_their_place() {
     symlink("src", dir.join("tools")).unwrap();
     write(dir, ".gitattributes", "* text eol=crlf\n");
     let sealed = seal(&all, &workspace).await;
-    let gates = all.snapshot(&workspace, "gates", &sealed.commit, SnapshotKind::WithGit).await.unwrap();
+    let gates = all.snapshot(&workspace, "gates", &sealed.commit, SnapshotKind::WithGit, &[]).await.unwrap();
     let paths =
         ["tests/t.sh", "tests/gone.sh", "tools/lint", "run.sh", "not/in/base", ".gitattributes"].map(str::to_owned);
     let restored = all.restore_paths(&workspace, &gates, &workspace.base, &paths).await.unwrap();
     assert_eq!(restored, paths[..4]);
+    let gates = gates.root;
     assert_eq!(fs::read_to_string(gates.join("tests/t.sh")).unwrap(), "base test\n");
     assert_eq!(fs::read_to_string(gates.join("tests/gone.sh")).unwrap(), "gone\n");
     assert_eq!(fs::read_to_string(gates.join("tools/lint")).unwrap(), "lint\n");
@@ -490,7 +491,7 @@ async fn half_made_workspaces_are_never_used_and_swept_away() {
     assert_eq!(all.sweep().await.unwrap(), 1);
     assert!(!rounds.join(".half-r1-1-0").exists());
     assert!(rounds.join(".half-foreign/file").exists());
-    let made = all.create("fixer", "r9", &fixture.head().await).await.unwrap();
+    let made = all.create("fixer", "r9", &fixture.head().await, &Method::Copy.into()).await.unwrap();
     assert_eq!(all.reopen("r9").unwrap(), Some(made));
 }
 
@@ -500,7 +501,7 @@ async fn workspace_made_again_is_pristine() {
     let (all, workspace) = fixture.workspace().await;
     write(&workspace.dir, "src/a.txt", "left by a dead round\n");
     fs::set_permissions(workspace.dir.join("src"), fs::Permissions::from_mode(0o000)).unwrap();
-    let again = all.create("fixer", "r1", &workspace.base).await.unwrap();
+    let again = all.create("fixer", "r1", &workspace.base, &Method::Copy.into()).await.unwrap();
     assert_eq!(git(&again.dir, &["status", "--porcelain"]), "");
 }
 
@@ -515,7 +516,7 @@ async fn folders_that_are_not_ours_are_left_alone() {
     symlink(fixture.path("elsewhere"), rounds.join("r2")).unwrap();
     for round in ["r1", "r2"] {
         assert!(matches!(all.discard(round).await, Err(WorkspaceError::Foreign(_))), "{round}");
-        assert!(all.create("fixer", round, &fixture.head().await).await.is_err(), "{round}");
+        assert!(all.create("fixer", round, &fixture.head().await, &Method::Copy.into()).await.is_err(), "{round}");
     }
     assert!(rounds.join("r1/precious").exists() && fixture.path("elsewhere/owned-by-loopwright").exists());
     for bad in ["../r1", "", ".", "a/b", ".half-x"] {
@@ -541,7 +542,7 @@ async fn missing_base_is_an_unknown_ref() {
     let fixture = Fixture::new();
     let all = fixture.workspaces().await;
     let absent = "1234567890123456789012345678901234567890".parse().unwrap();
-    match all.create("fixer", "r1", &absent).await {
+    match all.create("fixer", "r1", &absent, &Method::Copy.into()).await {
         Err(WorkspaceError::Git(error)) => assert_eq!(error.kind, loopwright::git::GitErrorKind::UnknownRef, "{error}"),
         other => panic!("{other:?}"),
     }
@@ -556,9 +557,9 @@ async fn many_rounds_of_one_base_are_made_at_the_same_time() {
     let tasks: Vec<_> = (0..6)
         .map(|n| {
             let (all, base) = (all.clone(), base.clone());
-            tokio::spawn(
-                async move { all.create("fixer", &format!("r{n}"), &base).await.map(|workspace| workspace.dir) },
-            )
+            tokio::spawn(async move {
+                all.create("fixer", &format!("r{n}"), &base, &Method::Copy.into()).await.map(|workspace| workspace.dir)
+            })
         })
         .collect();
     for task in tasks {

@@ -11,7 +11,7 @@ use loopwright::gates::{self, Baseline, Facts, GateEnv, Gates, Heldouts, Resolve
 use loopwright::git::{CommitWords, UserRepo};
 use loopwright::proc::Cancel;
 use loopwright::room::Rooms;
-use loopwright::workspace::{SealLimits, Sealed, Workspace, Workspaces};
+use loopwright::workspace::{Method, SealLimits, Sealed, Workspace, Workspaces};
 use loopwright::{Engine, boundary};
 use loopwright_core::gate::{GateResult, GateStatus};
 use loopwright_core::paths::Globs;
@@ -87,7 +87,7 @@ async fn try_gates(
     let spaces = Workspaces::open(engine.git().clone(), engine.places().root(), repo.clone()).await.map_err(broke)?;
     let base = engine.git().head(repo, spec.base.as_deref()).await?;
     let round = format!("gates-test-{}", std::process::id());
-    let workspace = spaces.create(&spec.name, &round, &base.commit).await.map_err(broke)?;
+    let workspace = spaces.create(&spec.name, &round, &base.commit, &Method::Copy.into()).await.map_err(broke)?;
     let rooms = engine.rooms(&boundary::of(spec.sandbox), repo, spec)?;
     let env = GateEnv { extra_path: rooms.path().to_vec(), ..GateEnv::default() };
     let trial = Trial {

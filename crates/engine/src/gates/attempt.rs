@@ -31,18 +31,20 @@ impl Attempt<'_> {
     /// Runs the gate in a checkout of its own and removes that afterwards: nothing one run leaves reaches the next.
     pub(super) async fn once(&self, against: Against<'_>) -> Result<Judged, GatesError> {
         let gates = self.gates;
-        let checkout = gates.workspaces.snapshot(gates.workspace, "gate", self.commit, SnapshotKind::WithGit).await?;
+        let kind = SnapshotKind::WithGit;
+        let snapshot = gates.workspaces.snapshot(gates.workspace, "gate", self.commit, kind, &[]).await?;
         if !self.restore.is_empty() {
             let base = &gates.workspace.base;
-            gates.workspaces.restore_paths(gates.workspace, &checkout, base, self.restore).await?;
+            gates.workspaces.restore_paths(gates.workspace, &snapshot, base, self.restore).await?;
         }
         let private = gates.workspace.root.join("gate-private");
-        let judged = self.in_checkout(&checkout, &private, against).await;
-        gates.workspaces.drop_snapshots(gates.workspace, [private, checkout]);
+        let judged = self.in_checkout(&snapshot.files, &private, against).await;
+        gates.workspaces.drop_snapshots(gates.workspace, [private, snapshot.root]);
         judged
     }
 
-    async fn in_checkout(&self, checkout: &Path, private: &Path, against: Against<'_>) -> Result<Judged, GatesError> {
+    async fn in_checkout(&self, files: &Files, private: &Path, against: Against<'_>) -> Result<Judged, GatesError> {
+        let checkout = files.written().unwrap_or(private);
         let gate = &self.run.gate;
         let failed = |source| GatesError::Io { gate: gate.name.clone(), source };
         let program = match &self.run.program {
@@ -54,9 +56,9 @@ impl Attempt<'_> {
         for folder in [&home, &tmp] {
             std::fs::create_dir_all(folder).map_err(failed)?;
         }
-        self.reports().try_for_each(|report| remove_stale(checkout, report)).map_err(failed)?;
-        let files = Files::Folder(checkout.to_owned());
-        let spawn = self.spawn(program, Seat { files: &files, home: &home, tmp: &tmp });
+        // A report that the candidate committed is no evidence of this run.
+        self.reports().try_for_each(|report| files.hide(Path::new(report))).map_err(failed)?;
+        let spawn = self.spawn(program, Seat { files, home: &home, tmp: &tmp });
         let ended = match self.gates.proc.run(spawn, &mut (), self.gates.cancel, |_| ()).await {
             Ok(ended) => ended,
             Err(error) => return Ok(not_started(&gate.name, &error.to_string())),
@@ -98,16 +100,6 @@ fn not_started(name: &str, why: &str) -> Judged {
 fn inside(checkout: &Path, path: &str) -> Option<PathBuf> {
     let path = Path::new(path);
     path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)).then(|| checkout.join(path))
-}
-
-/// A report that the candidate committed is no evidence of this run.
-fn remove_stale(checkout: &Path, report: &str) -> std::io::Result<()> {
-    let Some(path) = inside(checkout, report) else { return Ok(()) };
-    match std::fs::symlink_metadata(&path) {
-        Ok(found) if found.is_dir() => std::fs::remove_dir_all(&path),
-        Ok(_) => std::fs::remove_file(&path),
-        Err(_) => Ok(()),
-    }
 }
 
 /// What the run wrote there: a plain file inside the checkout, all folders on the way included, and not too large.

@@ -9,7 +9,7 @@ use super::{GateEnv, Gates, GatesError, TIMEOUT_DEFAULT};
 use crate::git::Oid;
 use crate::ground::Ground;
 use crate::proc::{Cookie, Ended, How, Limits, Network, Spawn, Stdin};
-use crate::room::{Room, Seat, inside};
+use crate::room::{self, Room, Seat, inside};
 use crate::workspace::{Files, SnapshotKind};
 use loopwright_core::gate::heldout::{ANSWERS_BYTES_MAX, CASES_BYTES_MAX, Cases, End, judge};
 use loopwright_core::gate::{GateResult, GateStatus};
@@ -189,23 +189,22 @@ impl Gates<'_> {
         if let Program::Missing(name) = &check.program {
             return Ok(not_started(check, GateStatus::Failed, &format!("`{name}` is not installed")));
         }
-        let checkout = self.workspaces.snapshot(self.workspace, "gate", commit, SnapshotKind::WithGit).await?;
+        let snapshot = self.workspaces.snapshot(self.workspace, "gate", commit, SnapshotKind::WithGit, &[]).await?;
         let private = self.workspace.root.join("gate-private");
-        let result = self.answer(check, &checkout, &private).await;
-        self.workspaces.drop_snapshots(self.workspace, [private, checkout]);
+        let result = self.answer(check, &snapshot.files, &private).await;
+        self.workspaces.drop_snapshots(self.workspace, [private, snapshot.root]);
         result
     }
 
-    async fn answer(&self, check: &Check, checkout: &Path, private: &Path) -> Result<GateResult, GatesError> {
+    async fn answer(&self, check: &Check, files: &Files, private: &Path) -> Result<GateResult, GatesError> {
         let failed = |source| GatesError::Io { gate: check.name.clone(), source };
         let (home, tmp, copies) = (private.join("home"), private.join("tmp"), private.join("heldout"));
         for folder in [&home, &tmp, &copies] {
             fs::create_dir_all(folder).map_err(failed)?;
         }
-        let files = Files::Folder(checkout.to_owned());
-        let room = self.rooms.gate(Seat { files: &files, home: &home, tmp: &tmp }, Network::None);
+        let room = self.rooms.gate(Seat { files, home: &home, tmp: &tmp }, Network::None);
         let (room, place) = show(room, &check.files, copies).map_err(failed)?;
-        let mut spawn = check.spawn(checkout, Cookie::new(self.cookie), &place);
+        let mut spawn = check.spawn(room::place(files), Cookie::new(self.cookie), &place);
         spawn.env.extend(room.env(&home, &tmp));
         for (name, value) in &self.env.vars {
             spawn.env.entry(name.clone()).or_insert_with(|| value.clone());

@@ -6,7 +6,7 @@ use super::{Run, Trouble, isolate, workspace_trouble};
 use crate::agents::{Invocation, VerdictSink};
 use crate::git::Oid;
 use crate::proc::Cookie;
-use crate::room::{Papers, Room, Seat};
+use crate::room::{self, Papers, Room, Seat};
 use crate::workspace::{Files, SnapshotKind};
 use crate::{places, random, staging};
 use loopwright_core::gate::GateStatus;
@@ -65,15 +65,15 @@ impl Run<'_> {
             sink: folder.join("sink"),
             outbox: folder.join("outbox"),
             items: folder.join("items"),
-            view: PathBuf::new(),
+            view: Files::Layers(Vec::new()),
         };
         for path in [&desk.home, &desk.tmp, &desk.sink, &desk.outbox, &desk.items] {
             places::make_dir(path).map_err(|error| Trouble::broke(Stage::Check, "desk", &error))?;
         }
         self.lay_out_items(&desk, &attempt.items)?;
         let commit = isolate::parse(attempt.commit.as_deref().unwrap_or_default())?;
-        let view = self.spaces.snapshot(workspace, "check", &commit, SnapshotKind::ReadOnly).await;
-        Ok(Desk { view: view.map_err(workspace_trouble(Stage::Check))?, ..desk })
+        let view = self.spaces.snapshot(workspace, "check", &commit, SnapshotKind::ReadOnly, &[]).await;
+        Ok(Desk { view: view.map_err(workspace_trouble(Stage::Check))?.files, ..desk })
     }
 
     fn lay_out_items(&self, desk: &Desk, items: &[StagedItem]) -> Result<(), Trouble> {
@@ -107,7 +107,7 @@ impl Run<'_> {
             round: self.id().to_owned(),
             attempt,
             prompt,
-            workspace: desk.view.clone(),
+            workspace: room::place(&desk.view).to_owned(),
             outbox: desk.outbox.clone(),
             state_file,
             items: Some(desk.items.clone()),
@@ -128,8 +128,7 @@ impl Run<'_> {
     }
 
     fn checker_room(&self, desk: &Desk, state: &Path) -> Room {
-        let files = Files::Folder(desk.view.clone());
-        let seat = Seat { files: &files, home: &desk.home, tmp: &desk.tmp };
+        let seat = Seat { files: &desk.view, home: &desk.home, tmp: &desk.tmp };
         let papers = Papers { outbox: &desk.outbox, state, items: Some(&desk.items), sink: Some(&desk.sink) };
         self.rooms.reader(seat, papers)
     }
@@ -188,7 +187,7 @@ struct Desk {
     sink: PathBuf,
     outbox: PathBuf,
     items: PathBuf,
-    view: PathBuf,
+    view: Files,
 }
 
 impl Desk {

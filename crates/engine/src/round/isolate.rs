@@ -2,6 +2,7 @@
 
 use super::{Run, Trouble, workspace_trouble};
 use crate::git::Oid;
+use crate::workspace::Method;
 use loopwright_core::round::{Baselined, Event, Isolated, Stage};
 
 impl Run<'_> {
@@ -12,7 +13,7 @@ impl Run<'_> {
         };
         self.stage(Stage::Isolate, format!("workspace at {}", &base.0.as_str()[..12.min(base.0.as_str().len())]));
         let name = self.spec().name.clone();
-        let made = self.spaces.create(&name, self.id(), &base.0).await;
+        let made = self.spaces.create(&name, self.id(), &base.0, &Method::Copy.into()).await;
         self.workspace = Some(made.map_err(workspace_trouble(Stage::Isolate))?);
         Ok(Event::Isolated(Isolated { base: base.0.to_string(), branch: base.1 }))
     }

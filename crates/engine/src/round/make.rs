@@ -7,7 +7,7 @@ use crate::proc::{Cancel, Cookie, How};
 use crate::room::{Papers, Seat};
 use crate::staging;
 use crate::store::{Ceiling, Change, Reserve, SpendScope};
-use crate::workspace::{Files, Workspace};
+use crate::workspace::Workspace;
 use crate::{clock, prices};
 use loopwright_core::BoxFuture;
 use loopwright_core::budget::{self, BudgetLimit, Reservation, Spend, Usage};
@@ -61,8 +61,7 @@ impl Run<'_> {
     async fn maker_invocation(&self, attempt: u32, feedback: Option<&Feedback>) -> Result<Invocation, Trouble> {
         let workspace = self.workspace(Stage::Make)?;
         let state_file = self.write_state_file(workspace, Role::Maker)?;
-        let files = Files::Folder(workspace.dir.clone());
-        let seat = Seat { files: &files, home: &workspace.home, tmp: &workspace.tmp };
+        let seat = Seat { files: &workspace.files, home: &workspace.home, tmp: &workspace.tmp };
         let papers = Papers { outbox: &workspace.outbox, state: &state_file, items: None, sink: None };
         let room = self.rooms.maker(seat, papers, self.spec().level);
         Ok(Invocation {

@@ -3,7 +3,7 @@
 use super::{Run, Trouble, workspace_trouble};
 use crate::proc::{Cookie, How, Limits, Spawn};
 use crate::room::{self, Seat};
-use crate::workspace::{Files, SnapshotKind};
+use crate::workspace::{Method, SnapshotKind};
 use loopwright_core::round::{Event, Item, Probed, Stage};
 use loopwright_core::spec::{ItemsForm, ProbeSpec};
 use std::collections::BTreeSet;
@@ -28,10 +28,11 @@ impl Run<'_> {
         let base = self.pin_base().await?;
         let name = self.spec().name.clone();
         let id = self.id().to_owned();
-        let space = self.spaces.create(&name, &id, &base).await.map_err(workspace_trouble(Stage::Probe))?;
-        let view = self.spaces.snapshot(&space, "probe", &base, SnapshotKind::ReadOnly).await;
+        let space = self.spaces.create(&name, &id, &base, &Method::Copy.into()).await;
+        let space = space.map_err(workspace_trouble(Stage::Probe))?;
+        let view = self.spaces.snapshot(&space, "probe", &base, SnapshotKind::ReadOnly, &[]).await;
         let view = view.map_err(workspace_trouble(Stage::Probe))?;
-        let seat = Seat { files: &Files::Folder(view), home: &space.home, tmp: &space.tmp };
+        let seat = Seat { files: &view.files, home: &space.home, tmp: &space.tmp };
         let answer = self.ask_probe(&run, items, seat).await?;
         self.settle_items(answer).await
     }

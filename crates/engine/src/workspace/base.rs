@@ -1,7 +1,7 @@
-//! A base made ready once and copied for every workspace: its objects as one pack, the end of its
-//! history, an index of its tree.
+//! A base made ready once for all workspaces: an index of its tree, the end of its history, and, for those that are
+//! copied, its objects as one pack.
 //!
-//! A pack that holds exactly what the base reaches is copied into each workspace. Sharing objects
+//! A pack that holds exactly what the base reaches is copied into each copied workspace. Sharing objects
 //! by alternates or hard links would be cheaper on paper, but a maker of the same user could rewrite
 //! them, and would see other rounds' candidates; copying 5 MB took 6 ms at 10,000 files.
 
@@ -14,11 +14,12 @@ use crate::git::{Call, ObjectFormat, Oid};
 
 /// A prepared base on disk.
 pub(super) struct ReadyBase {
-    dir: PathBuf,
+    pub(super) commit: Oid,
+    pub(super) dir: PathBuf,
 }
 
 impl ReadyBase {
-    /// The folder with the pack and its index.
+    /// The folder with the pack and its index; see [`Workspaces::full_pack`].
     pub(super) fn packs(&self) -> PathBuf {
         self.dir.join("pack")
     }
@@ -31,6 +32,11 @@ impl ReadyBase {
     /// An index of the base's tree that knows no file stats.
     pub(super) fn index(&self) -> PathBuf {
         self.dir.join("index")
+    }
+
+    /// The same, with its ignore rules marked for reading without a checkout; made with the base's layers.
+    pub(super) fn ignore_index(&self) -> PathBuf {
+        self.dir.join("index-ignore")
     }
 
     /// The base's tree.
@@ -47,17 +53,26 @@ impl Workspaces {
     /// # Errors
     /// `UnknownRef` when the commit is not in the user's repository.
     pub(crate) async fn import(&self, commit: &Oid) -> Result<(), WorkspaceError> {
-        if self.root.join("bases").join(commit.as_str()).join("tree").is_file() {
+        if self.base_dir(commit).join("tree").is_file() {
             return Ok(());
         }
         Ok(self.engine.import(&self.repo, commit).await?)
     }
 
+    pub(super) fn base_dir(&self, commit: &Oid) -> PathBuf {
+        self.root.join("bases").join(commit.as_str())
+    }
+
     /// Imports and prepares a base unless that was done before.
     pub(super) async fn ready_base(&self, commit: &Oid) -> Result<ReadyBase, WorkspaceError> {
-        let dir = self.root.join("bases").join(commit.as_str());
         // One import at a time: git would stumble over its own ref and shallow locks.
         let _one = self.bases.lock().await;
+        self.ready_alone(commit).await
+    }
+
+    /// The same, for somebody who holds the lock.
+    pub(super) async fn ready_alone(&self, commit: &Oid) -> Result<ReadyBase, WorkspaceError> {
+        let dir = self.base_dir(commit);
         if !dir.join("tree").is_file() {
             self.engine.import(&self.repo, commit).await?;
             let half = half_name(&dir);
@@ -65,14 +80,11 @@ impl Workspaces {
             remove_tree(&dir).map_err(io("remove", &dir))?;
             fs::rename(&half, &dir).map_err(io("rename", &half))?;
         }
-        Ok(ReadyBase { dir })
+        Ok(ReadyBase { commit: commit.clone(), dir })
     }
 
     async fn prepare(&self, commit: &Oid, half: &Path) -> Result<(), WorkspaceError> {
-        let packs = half.join("pack");
-        marked_dir(half).and_then(|()| private_dir(&packs)).map_err(io("create", half))?;
-        let pack = self.engine.call("git.pack-objects").args(["-q", "--revs", "--delta-base-offset"]);
-        self.git().run(pack.arg(packs.join("pack")).stdin(format!("{commit}\n"))).await?;
+        marked_dir(half).map_err(io("create", half))?;
         self.read_tree(commit, &half.join("index")).await?;
         let shallow = self.shallow_boundary(commit).await?;
         if !shallow.is_empty() {
@@ -80,6 +92,25 @@ impl Workspaces {
         }
         let tree = self.engine.tree_of(commit).await?;
         fs::write(half.join("tree"), tree.as_str()).map_err(io("write", half))
+    }
+
+    /// Packs everything a base reaches, unless that was done before. The caller holds the lock.
+    pub(super) async fn full_pack(&self, ready: &ReadyBase) -> Result<(), WorkspaceError> {
+        let packs = ready.packs();
+        if packs.is_dir() {
+            return Ok(());
+        }
+        let half = half_name(&ready.dir);
+        private_dir(&half.join("pack")).and_then(|()| marked_dir(&half)).map_err(io("create", &half))?;
+        self.pack(&half.join("pack"), &format!("{}\n", ready.commit)).await?;
+        fs::rename(half.join("pack"), &packs).map_err(io("rename", &packs))?;
+        remove_tree(&half).map_err(io("remove", &half))
+    }
+
+    /// Writes a pack of what git's revision arguments name, one a line, into a folder.
+    pub(super) async fn pack(&self, folder: &Path, revisions: &str) -> Result<(), WorkspaceError> {
+        let call = self.engine.call("git.pack-objects").unflushed().args(["-q", "--revs", "--delta-base-offset"]);
+        Ok(self.git().run(call.arg(folder.join("pack")).stdin(revisions)).await.map(drop)?)
     }
 
     /// Writes an index of a tree or commit.

@@ -1,18 +1,20 @@
-//! Makes a round's workspace: a private repository and checkout at the base, built under a temporary
+//! Makes a round's workspace: a private repository and files at the base, built under a temporary
 //! name and renamed when complete, so that half a workspace is never used.
 
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::base::ReadyBase;
 use super::folder::{copy_files, copy_with_time, half_name, is_ours, marked_dir, private_dir};
-use super::{Workspace, WorkspaceError, Workspaces, blocking, io, names};
-use crate::git::{ObjectFormat, Oid};
+use super::{Files, Making, Method, Workspace, WorkspaceError, Workspaces, blocking, disk, io, names, skeleton};
+use crate::git::Oid;
 
 /// The file that names a workspace's base; written last, so its presence means "complete".
 const COMPLETE: &str = "base";
+/// The file that names the layers below an overlay, one a line; a copy has none.
+const LOWER: &str = "lower";
 /// The coarsest file-system clock in use ticks every two seconds.
 const TICKS_MAX: u32 = 3000;
 
@@ -22,19 +24,31 @@ impl Workspaces {
     ///
     /// # Errors
     /// `BadName` for names that make no folder or branch; `Foreign` when something that is not ours is
-    /// in the way; else what git or the file system said.
-    pub async fn create(&self, loop_name: &str, round: &str, base: &Oid) -> Result<Workspace, WorkspaceError> {
+    /// in the way; `Full` when there is too little room; else what git or the file system said.
+    pub async fn create(
+        &self,
+        loop_name: &str,
+        round: &str,
+        base: &Oid,
+        making: &Making,
+    ) -> Result<Workspace, WorkspaceError> {
         names::check_plain(loop_name)?;
         let root = self.round_root(round)?;
         self.discard(round).await?;
-        let ready = self.ready_base(base).await?;
+        disk::has_room(&self.root)?;
         let half = half_name(&root);
-        self.build(&half, round, &format!("loop/{loop_name}/{round}"), base, &ready).await?;
+        let branch = format!("loop/{loop_name}/{round}");
+        let lower = match making.method {
+            Method::Copy => {
+                self.copied(&Workspace::at(half.clone(), round, base.clone(), None), &branch).await.map(|()| None)?
+            }
+            Method::Overlay => Some(self.overlaid(&half, round, base, &branch, &making.extra_lower).await?),
+        };
         fs::rename(&half, &root).map_err(io("rename", &half))?;
-        Ok(Workspace::at(root, round, base.clone()))
+        Ok(Workspace::at(root, round, base.clone(), lower))
     }
 
-    /// The workspace of a round that was made before, if it is complete.
+    /// The workspace of a round that was made before, if it is complete and its layers are still there.
     ///
     /// # Errors
     /// When the round's name is none of ours or its folder cannot be read.
@@ -45,34 +59,86 @@ impl Workspaces {
             return Ok(None);
         }
         let text = fs::read_to_string(&path).map_err(io("read", &path))?;
-        Ok(text.trim().parse().ok().map(|base| Workspace::at(root, round, base)))
+        let lower = lower_of(&root)?;
+        let is_whole = lower.iter().flatten().all(|layer| layer.is_dir());
+        let base = text.trim().parse().ok().filter(|_| is_whole);
+        Ok(base.map(|base| Workspace::at(root, round, base, lower)))
     }
 
-    async fn build(
-        &self,
-        half: &Path,
-        round: &str,
-        branch: &str,
-        base: &Oid,
-        ready: &ReadyBase,
-    ) -> Result<(), WorkspaceError> {
-        let workspace = Workspace::at(half.to_owned(), round, base.clone());
-        marked_dir(half).map_err(io("create", half))?;
-        for dir in [&workspace.dir, &workspace.home, &workspace.tmp, &workspace.outbox] {
-            private_dir(dir).map_err(io("create", dir))?;
-        }
+    async fn copied(&self, workspace: &Workspace, branch: &str) -> Result<(), WorkspaceError> {
+        let ready = {
+            let _one = self.bases.lock().await;
+            let ready = self.ready_alone(&workspace.base).await?;
+            self.full_pack(&ready).await?;
+            ready
+        };
+        make_folders(workspace)?;
         let index = workspace.index();
         fs::copy(ready.index(), &index).map_err(io("copy", &index))?;
         self.checkout(&index, &workspace.dir).await?;
-        let skeleton = Skeleton::new(self, &workspace.dir, branch, base, ready);
-        let complete = half.join(COMPLETE);
-        let base = base.clone();
+        let (git_dir, format) = (workspace.dir.join(".git"), self.repo.format);
+        let (complete, base, branch) = (workspace.root.join(COMPLETE), workspace.base.clone(), branch.to_owned());
         blocking(move || {
-            skeleton.write().map_err(io("create", &skeleton.git_dir))?;
-            copy_with_time(&index, &skeleton.git_dir.join("index")).map_err(io("copy", &index))?;
+            let packs = skeleton::write_body(&git_dir, format, &ready.shallow()).map_err(io("create", &git_dir))?;
+            copy_files(&ready.packs(), &packs).map_err(io("copy", &packs))?;
+            skeleton::write_head(&git_dir, &branch, &base).map_err(io("create", &git_dir))?;
+            copy_with_time(&index, &git_dir.join("index")).map_err(io("copy", &index))?;
             wait_for_tick(&index, &complete, base.as_str()).map_err(io("write", &complete))
         })
         .await
+    }
+
+    /// Nothing here depends on how many files the base has, once its layers are there.
+    async fn overlaid(
+        &self,
+        half: &Path,
+        round: &str,
+        base: &Oid,
+        branch: &str,
+        extra: &[PathBuf],
+    ) -> Result<Vec<PathBuf>, WorkspaceError> {
+        let lower = self.base_layers(base).await?.with_git(checked(extra)?);
+        let workspace = Workspace::at(half.to_owned(), round, base.clone(), Some(lower.clone()));
+        make_folders(&workspace)?;
+        let git_dir = workspace.dir.join(".git");
+        private_dir(&git_dir).map_err(io("create", &git_dir))?;
+        skeleton::write_head(&git_dir, branch, base).map_err(io("create", &git_dir))?;
+        let list = lower.iter().flat_map(|path| [path.as_os_str().as_encoded_bytes(), b"\n"].concat());
+        fs::write(half.join(LOWER), list.collect::<Vec<u8>>()).map_err(io("write", half))?;
+        fs::write(half.join(COMPLETE), base.as_str()).map_err(io("write", half))?;
+        Ok(lower)
+    }
+}
+
+/// The round's own folder and those in it that are there from the start.
+fn make_folders(workspace: &Workspace) -> Result<(), WorkspaceError> {
+    marked_dir(&workspace.root).map_err(io("create", &workspace.root))?;
+    let scratch = match &workspace.files {
+        Files::Overlay { work, .. } => Some(work),
+        Files::Folder(_) | Files::Layers(_) => None,
+    };
+    let folders = [&workspace.dir, &workspace.home, &workspace.tmp, &workspace.outbox];
+    folders.into_iter().chain(scratch).try_for_each(|dir| private_dir(dir).map_err(io("create", dir)))
+}
+
+/// Extra layers that bring a repository are none: it would speak for the base's own.
+pub(super) fn checked(extra: &[PathBuf]) -> Result<&[PathBuf], WorkspaceError> {
+    match extra.iter().find(|layer| fs::symlink_metadata(layer.join(".git")).is_ok()) {
+        Some(layer) => Err(WorkspaceError::BadLayer(layer.clone())),
+        None => Ok(extra),
+    }
+}
+
+/// The layers below the overlay in a round's folder; `None` for a copy.
+pub(super) fn lower_of(root: &Path) -> Result<Option<Vec<PathBuf>>, WorkspaceError> {
+    let path = root.join(LOWER);
+    match fs::read(&path) {
+        Ok(bytes) => {
+            let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+            Ok(Some(lines.map(|line| PathBuf::from(std::ffi::OsStr::from_bytes(line))).collect()))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io("read", &path)(error)),
     }
 }
 
@@ -90,56 +156,4 @@ fn wait_for_tick(index: &Path, path: &Path, text: &str) -> std::io::Result<()> {
         std::thread::sleep(Duration::from_millis(1));
     }
     Err(std::io::Error::other("the file system's clock stands still"))
-}
-
-/// A private repository written as plain files: one branch, one pack, no hooks, no remote. Git is not
-/// needed for it, and a process per file would cost more than the files.
-pub(super) struct Skeleton {
-    pub(super) git_dir: PathBuf,
-    branch: String,
-    head: Oid,
-    packs: PathBuf,
-    shallow: PathBuf,
-    format: ObjectFormat,
-}
-
-impl Skeleton {
-    pub(super) fn new(all: &Workspaces, dir: &Path, branch: &str, head: &Oid, ready: &ReadyBase) -> Self {
-        Self {
-            git_dir: dir.join(".git"),
-            branch: branch.to_owned(),
-            head: head.clone(),
-            packs: ready.packs(),
-            shallow: ready.shallow(),
-            format: all.repo.format,
-        }
-    }
-
-    pub(super) fn write(&self) -> std::io::Result<()> {
-        let inside = |name: &str| self.git_dir.join(name);
-        let reference = inside("refs/heads").join(&self.branch);
-        private_dir(reference.parent().unwrap_or(&self.git_dir))?;
-        private_dir(&inside("objects/pack"))?;
-        private_dir(&inside("objects/info"))?;
-        copy_files(&self.packs, &inside("objects/pack"))?;
-        fs::write(reference, format!("{}\n", self.head))?;
-        fs::write(inside("config"), self.config())?;
-        if self.shallow.is_file() {
-            fs::copy(&self.shallow, inside("shallow"))?;
-        }
-        fs::write(inside("HEAD"), format!("ref: refs/heads/{}\n", self.branch))
-    }
-
-    /// An identity is given because the agent's HOME has none and `git commit` would fail; whatever it
-    /// commits has no effect on the candidate.
-    fn config(&self) -> String {
-        let (version, extension) = match self.format {
-            ObjectFormat::Sha1 => ("0", ""),
-            ObjectFormat::Sha256 => ("1", "[extensions]\n\tobjectFormat = sha256\n"),
-        };
-        format!(
-            "[core]\n\trepositoryformatversion = {version}\n\tfilemode = true\n\tbare = false\n\tlogallrefupdates = true\n\
-             {extension}[user]\n\tname = Loopwright Maker\n\temail = maker@loopwright.invalid\n[gc]\n\tauto = 0\n"
-        )
-    }
 }

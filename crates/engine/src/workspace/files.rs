@@ -1,8 +1,11 @@
 //! How a checkout's files are had: one private folder, or layers that the kernel puts on top of each other for the program
-//! that works in them. Says where things are; makes nothing.
+//! that works in them. Says where things are, and hides what a program must not find.
 
+use super::folder::{remove_tree, whiteout};
 use crate::proc::What;
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
 
 /// The files of one checkout.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,4 +56,57 @@ impl Files {
             Self::Layers(_) => None,
         }
     }
+
+    /// Takes a file or folder away, so that a program that starts now does not find it. For files that came with a commit;
+    /// a path that is not there, or leads out, is left alone.
+    ///
+    /// # Errors
+    /// When the file system says no.
+    pub fn hide(&self, path: &Path) -> io::Result<()> {
+        if !path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)) {
+            return Ok(());
+        }
+        match self {
+            Self::Folder(root) if leads_to(root, path) => take_away(&root.join(path)),
+            Self::Overlay { lower, upper, .. } => {
+                let is_there = |layer: &PathBuf| leads_to(layer, path);
+                if is_there(upper) {
+                    take_away(&upper.join(path))?;
+                }
+                if lower.iter().any(is_there) { hide_below(upper, path) } else { Ok(()) }
+            }
+            Self::Folder(_) | Self::Layers(_) => Ok(()),
+        }
+    }
+}
+
+/// Whether real folders lead to a path: nothing is ever reached through a link.
+fn leads_to(root: &Path, path: &Path) -> bool {
+    let mut place = root.to_owned();
+    let folders = path.parent().unwrap_or(Path::new("")).components();
+    folders.into_iter().all(|part| {
+        place.push(part);
+        fs::symlink_metadata(&place).is_ok_and(|found| found.is_dir())
+    }) && fs::symlink_metadata(root.join(path)).is_ok()
+}
+
+fn take_away(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => remove_tree(path),
+        Ok(_) => fs::remove_file(path),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Marks a path as deleted in an upper layer. A link or file of that layer on the way gives way to a folder.
+fn hide_below(upper: &Path, path: &Path) -> io::Result<()> {
+    let mut place = upper.to_owned();
+    for part in path.parent().unwrap_or(Path::new("")).components() {
+        place.push(part);
+        if !fs::symlink_metadata(&place).is_ok_and(|found| found.is_dir()) {
+            take_away(&place)?;
+            fs::create_dir(&place)?;
+        }
+    }
+    whiteout(&upper.join(path))
 }

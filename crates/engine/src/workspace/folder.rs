@@ -7,6 +7,8 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
 /// The file that marks a folder as ours; nothing without it is ever removed.
 const MARK: &str = "owned-by-loopwright";
 
@@ -90,6 +92,24 @@ pub(super) fn copy_files(from: &Path, to: &Path) -> io::Result<()> {
         fs::copy(entry.path(), to.join(entry.file_name()))?;
     }
     Ok(())
+}
+
+/// Links the plain files of a folder into another, existing one, or copies them where that cannot be. Only between places
+/// that nobody writes to.
+pub(super) fn link_files(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let place = to.join(entry.file_name());
+        if fs::hard_link(entry.path(), &place).is_err() {
+            fs::copy(entry.path(), place)?;
+        }
+    }
+    Ok(())
+}
+
+/// Marks a name as deleted in a layer: overlayfs takes a character device 0/0 for that. Anybody may make one.
+pub(super) fn whiteout(path: &Path) -> io::Result<()> {
+    Ok(mknodat(CWD, path, FileType::CharacterDevice, Mode::empty(), 0)?)
 }
 
 /// Copies a file and its modification time: git compares the time of an index with its entries'.

@@ -2,12 +2,12 @@
 //! It reads only index files that the engine had git write outside every agent's reach, and it
 //! still trusts no length in them.
 
+use std::io::Read as _;
 use std::path::Path;
 
 use rustix::fs::Stat;
 
 use super::{WorkspaceError, io};
-use crate::git::Oid;
 
 /// The fixed part of an entry before its object name.
 const STAT_LEN: usize = 40;
@@ -27,7 +27,6 @@ pub(super) const PLAIN: u32 = 0o100644;
 pub(super) struct Entry {
     pub(super) path: Vec<u8>,
     pub(super) mode: u32,
-    pub(super) oid: Oid,
     stat: Stamp,
 }
 
@@ -77,6 +76,26 @@ pub(super) fn read(path: &Path, oid_len: usize) -> Result<Vec<Entry>, WorkspaceE
     parse(&bytes, oid_len).map_err(|why| WorkspaceError::BadIndex { path: path.to_owned(), why })
 }
 
+/// How many entries an index file has.
+pub(super) fn count(path: &Path) -> Result<usize, WorkspaceError> {
+    let mut head = [0; HEADER_LEN];
+    std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut head)).map_err(io("read", path))?;
+    be32(&head, 8).map(|count| count as usize).map_err(|why| WorkspaceError::BadIndex { path: path.to_owned(), why })
+}
+
+/// The entries below a path, as a range.
+pub(super) fn below(entries: &[Entry], path: &[u8]) -> std::ops::Range<usize> {
+    let inside = [path, b"/"].concat();
+    let start = entries.partition_point(|entry| entry.path.as_slice() < inside.as_slice());
+    let len = entries[start..].partition_point(|entry| entry.path.starts_with(&inside));
+    start..start + len
+}
+
+/// Where a path is among the entries.
+pub(super) fn find(entries: &[Entry], path: &[u8]) -> Option<usize> {
+    entries.binary_search_by(|entry| entry.path.as_slice().cmp(path)).ok()
+}
+
 fn parse(bytes: &[u8], oid_len: usize) -> Result<Vec<Entry>, &'static str> {
     if bytes.get(..8) != Some(b"DIRC\0\0\0\x02") {
         return Err("not a version 2 index");
@@ -98,10 +117,9 @@ fn parse_entry(bytes: &[u8], oid_len: usize) -> Result<(Entry, usize), &'static 
     let stat = Stamp { ctime: (n(0)?, n(1)?), mtime: (n(2)?, n(3)?), ino: n(5)?, size: n(9)? };
     let flags_at = STAT_LEN + oid_len;
     let name_at = flags_at + 2;
-    let oid = Oid::from_raw(bytes.get(STAT_LEN..flags_at).ok_or("cut short")?);
     let rest = bytes.get(name_at..).ok_or("cut short")?;
     let name_len = rest.iter().position(|byte| *byte == 0).ok_or("path without end")?;
-    let entry = Entry { path: rest[..name_len].to_vec(), mode: n(6)?, oid, stat };
+    let entry = Entry { path: rest[..name_len].to_vec(), mode: n(6)?, stat };
     // Entries are padded with one to eight NUL bytes to a multiple of eight.
     Ok((entry, (name_at + name_len + 8) & !7))
 }

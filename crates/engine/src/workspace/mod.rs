@@ -5,23 +5,31 @@
 //!
 //! ```text
 //! engine.git            the engine's own repository
-//! bases/<commit>/       a base ready to be copied: pack, shallow boundary, index, tree
-//! rounds/<round>/       owned-by-loopwright, work/ (the maker's), home/ tmp/ outbox/, index, snapshots
-//! trash/                removed rounds on their way out
+//! bases/<commit>/       a base made ready once: index, shallow boundary, tree; pack/ to be copied; files/ and git/,
+//!                       the layers under overlays
+//! rounds/<round>/       owned-by-loopwright, work/ or upper/ (the maker's), home/ tmp/ outbox/, index, snapshots
+//! trash/                removed rounds and bases on their way out
 //! ```
 //!
+//! A workspace is either a private copy of everything or, at the speed of a mount, a private upper layer over shared
+//! ones that nobody writes to ([`Method`]); both are sealed to the same tree.
+//!
 //! **Invariant:** git never runs *in* a maker's repository. The engine reads the maker's files with its own
-//! repository and index; the `.git` in `work/` is the maker's to ruin. It does not decide about the
+//! repository and index; the `.git` in there is the maker's to ruin. It does not decide about the
 //! candidate: refused paths are reported, the round acts on them.
 
 mod base;
 mod create;
+mod delta;
 mod discard;
+mod disk;
 mod files;
 mod folder;
 mod index;
+mod layers;
 mod names;
 mod seal;
+mod skeleton;
 mod snapshot;
 mod survey;
 
@@ -37,7 +45,7 @@ pub use files::Files;
 pub(crate) use folder::private_dir;
 pub use names::NameProblem;
 pub use seal::{Change, ChangeStatus, Refusal, RefusedPath, SealLimits, Sealed};
-pub use snapshot::SnapshotKind;
+pub use snapshot::{Snapshot, SnapshotKind};
 
 /// All workspaces of one repository. Clones share one lock for the preparation of bases.
 #[derive(Debug, Clone)]
@@ -46,6 +54,32 @@ pub struct Workspaces {
     repo: UserRepo,
     engine: EngineRepo,
     bases: Arc<Mutex<()>>,
+}
+
+/// How a round gets its files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Method {
+    /// A private copy of every file: works everywhere.
+    #[default]
+    Copy,
+    /// Shared layers below a private one, put together by the kernel for each program that works in them.
+    Overlay,
+}
+
+/// How a workspace is to be made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Making {
+    /// How its files are had.
+    pub method: Method,
+    /// Further layers above the base's, the first on top: what a set-up made of the base. They hold no `.git`. Only
+    /// overlays have them.
+    pub extra_lower: Vec<PathBuf>,
+}
+
+impl From<Method> for Making {
+    fn from(method: Method) -> Self {
+        Self { method, ..Self::default() }
+    }
 }
 
 /// A round's private checkout, complete and ready for a maker.
@@ -57,8 +91,11 @@ pub struct Workspace {
     pub base: Oid,
     /// The round's folder, which holds everything below.
     pub root: PathBuf,
-    /// The maker's checkout, with its own private `.git`.
+    /// Where on the host the maker's files are: its whole checkout when that is a copy, what it changed when it is an
+    /// overlay. Either has its own private `.git`.
     pub dir: PathBuf,
+    /// How its files are had by a program that works in them.
+    pub files: Files,
     /// An empty HOME for the round's roles.
     pub home: PathBuf,
     /// A TMPDIR for the round's roles.
@@ -100,6 +137,22 @@ pub enum WorkspaceError {
     /// Files changed while they were sealed, so somebody is still writing.
     #[error("the workspace moved while it was sealed: `{0}`")]
     Moving(String),
+    /// There is too little room on the file system to make anything.
+    #[error(
+        "only {} MiB are free at `{}`, which must keep {} MiB; remove what is not needed (`loopwright gc`)",
+        free >> 20, path.display(), floor >> 20
+    )]
+    Full {
+        /// Where.
+        path: PathBuf,
+        /// Bytes that are free.
+        free: u64,
+        /// Bytes that have to stay free.
+        floor: u64,
+    },
+    /// A layer that is to lie over a base holds a `.git`, which would speak for the base's own.
+    #[error("layer `{}` holds a `.git`", .0.display())]
+    BadLayer(PathBuf),
     /// A worker thread of ours ended early.
     #[error("a file-system task ended early")]
     TaskLost,
@@ -147,12 +200,18 @@ impl Workspaces {
 }
 
 impl Workspace {
-    fn at(root: PathBuf, round: &str, base: Oid) -> Self {
+    /// The workspace in `root`: over `lower` layers, or a private copy when there are none.
+    fn at(root: PathBuf, round: &str, base: Oid, lower: Option<Vec<PathBuf>>) -> Self {
         let inside = |name: &str| root.join(name);
+        let files = match lower {
+            None => Files::Folder(inside("work")),
+            Some(lower) => Files::Overlay { lower, upper: inside("upper"), work: inside("overlay") },
+        };
         Self {
             round: round.to_owned(),
             base,
-            dir: inside("work"),
+            dir: files.written().unwrap_or(&root).to_owned(),
+            files,
             home: inside("home"),
             tmp: inside("tmp"),
             outbox: inside("outbox"),
@@ -160,7 +219,16 @@ impl Workspace {
         }
     }
 
-    /// The index written at checkout: what every file looked like when the maker got it. It lies
+    /// How its files are had.
+    #[must_use]
+    pub fn method(&self) -> Method {
+        match self.files {
+            Files::Folder(_) => Method::Copy,
+            Files::Overlay { .. } | Files::Layers(_) => Method::Overlay,
+        }
+    }
+
+    /// The index written at checkout of a copy: what every file looked like when the maker got it. It lies
     /// outside the checkout.
     fn index(&self) -> PathBuf {
         self.root.join("index")

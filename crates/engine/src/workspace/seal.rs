@@ -1,8 +1,8 @@
 //! The seal: a maker's files become a tree and a commit in the engine's repository. Only files count;
 //! whatever the maker did to its own `.git` has no effect, because it is never read.
 //!
-//! Tracked files are compared by their status with the index written at checkout; only touched ones are
-//! read, by git with the engine's repository and configuration, so the same attributes convert
+//! In a copy, tracked files are compared by their status with the index written at checkout; in an overlay, those in the
+//! upper layer were touched. Only touched ones are read, by git with the engine's repository and configuration, so the same attributes convert
 //! content on the way out and back. Objects are not synced one by one: after a power loss the round finds its
 //! sealed commit missing and ends interrupted, never with another tree.
 
@@ -10,13 +10,14 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::fs;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
+use super::base::ReadyBase;
 use super::names::{self, NameProblem};
-use super::survey::{self, Found, Odd, PR_BODY, Survey};
-use super::{Workspace, WorkspaceError, Workspaces, blocking, index, io};
+use super::survey::{self, Found, Odd, PR_BODY, Survey, View};
+use super::{Method, Workspace, WorkspaceError, Workspaces, blocking, index, io};
 use crate::git::{CommitWords, GitError, GitErrorKind, Oid, TREE_MAX};
 
 /// A pull request's text may not be longer than this; forges cut at 64 KiB.
@@ -155,13 +156,16 @@ impl Workspaces {
         limits: SealLimits,
     ) -> Result<Sealed, WorkspaceError> {
         let ready = self.ready_base(&workspace.base).await?;
-        let (entries, mut survey, pr_body) = self.look(workspace).await?;
-        if survey.has_untracked {
-            let new = self.look_at_new(workspace, &ready.index()).await?;
-            survey.changed.extend(new.changed);
-            survey.odd.extend(new.odd);
+        let (entries, mut survey, pr_body) = self.look(workspace, &ready).await?;
+        if survey.has_untracked || !survey.odd.is_empty() {
+            let rules = self.ignore_rules(workspace, &ready, &survey, &entries).await?;
+            if survey.has_untracked {
+                let new = self.look_at_new(workspace, &rules, &entries).await?;
+                survey.changed.extend(new.changed);
+                survey.odd.extend(new.odd);
+            }
+            self.drop_ignored(workspace, &rules, &mut survey).await?;
         }
-        self.drop_ignored(workspace, &ready.index(), &mut survey).await?;
         let plan = Plan::new(survey, &entries, limits);
         if plan.is_empty() {
             let (tree, commit) = (ready.tree()?, workspace.base.clone());
@@ -193,32 +197,68 @@ impl Workspaces {
     async fn look(
         &self,
         workspace: &Workspace,
+        ready: &ReadyBase,
     ) -> Result<(Vec<index::Entry>, Survey, Option<Vec<u8>>), WorkspaceError> {
-        let (index, dir, oid_len) = (workspace.index(), workspace.dir.clone(), self.oid_len());
+        let view = view_of(workspace);
+        let index = if view == View::Whole { workspace.index() } else { ready.index() };
+        let (dir, oid_len) = (workspace.dir.clone(), self.oid_len());
         blocking(move || {
             let entries = index::read(&index, oid_len)?;
-            let survey = survey::tracked(&dir, &entries)?;
+            let survey = survey::tracked(&dir, &entries, view)?;
             let pr_body = if survey.has_pr_body { read_pr_body(&dir) } else { None };
             Ok((entries, survey, pr_body))
         })
         .await
     }
 
+    /// An index that tells git which paths are not new, and in an overlay also the base's ignore rules that no file of the
+    /// upper layer took the place of. Rules that were deleted, or are no file any more, must not be found there.
+    async fn ignore_rules(
+        &self,
+        workspace: &Workspace,
+        ready: &ReadyBase,
+        survey: &Survey,
+        entries: &[index::Entry],
+    ) -> Result<PathBuf, WorkspaceError> {
+        if workspace.method() == Method::Copy {
+            return Ok(ready.index());
+        }
+        let is_rules = |path: &[u8]| path.split(|byte| *byte == b'/').next_back() == Some(b".gitignore");
+        let linked = survey.changed.iter().filter(|file| file.target.is_some()).map(|file| &file.path);
+        let odd = survey.odd.iter().map(|(path, _)| path);
+        let gone = survey.deleted.iter().chain(linked).chain(odd).map(Vec::as_slice);
+        let gone: Vec<&[u8]> = gone.filter(|path| is_rules(path) && index::find(entries, path).is_some()).collect();
+        if gone.is_empty() {
+            return Ok(ready.ignore_index());
+        }
+        let rules = workspace.root.join("index.rules");
+        fs::copy(ready.ignore_index(), &rules).map_err(io("copy", &rules))?;
+        let call = self.engine.call("git.update-index").unflushed().index(&rules).work_tree(&workspace.dir);
+        let call = call.inside(&workspace.dir).args(["--force-remove", "-z", "--stdin"]);
+        self.git().run(call.stdin(gone.join(&0))).await?;
+        Ok(rules)
+    }
+
     /// New files that no `.gitignore` of the checkout excludes.
-    async fn look_at_new(&self, workspace: &Workspace, base_index: &Path) -> Result<Survey, WorkspaceError> {
-        let call = self.engine.call("git.ls-files").index(base_index).work_tree(&workspace.dir).out_max(TREE_MAX);
+    async fn look_at_new(
+        &self,
+        workspace: &Workspace,
+        rules: &Path,
+        entries: &[index::Entry],
+    ) -> Result<Survey, WorkspaceError> {
+        let call = self.engine.call("git.ls-files").index(rules).work_tree(&workspace.dir).out_max(TREE_MAX);
         let answer = self.git().run(call.inside(&workspace.dir).args(["-z", "--others", "--exclude-standard"])).await?;
-        let is_listed = |path: &&[u8]| !path.is_empty() && *path != PR_BODY;
-        let listed = answer.stdout.split(|byte| *byte == 0).filter(is_listed).map(<[u8]>::to_vec).collect::<Vec<_>>();
-        let dir = workspace.dir.clone();
-        blocking(move || survey::untracked(&dir, &listed)).await
+        let is_new = |path: &&[u8]| !path.is_empty() && *path != PR_BODY && index::find(entries, path).is_none();
+        let listed: Vec<_> = answer.stdout.split(|byte| *byte == 0).filter(is_new).map(<[u8]>::to_vec).collect();
+        let (dir, view) = (workspace.dir.clone(), view_of(workspace));
+        blocking(move || survey::untracked(&dir, &listed, view)).await
     }
 
     /// Special files that a `.gitignore` excludes (a server's socket, say) are nobody's business.
     async fn drop_ignored(
         &self,
         workspace: &Workspace,
-        base_index: &Path,
+        rules: &Path,
         survey: &mut Survey,
     ) -> Result<(), WorkspaceError> {
         let special = survey.odd.iter().filter(|(_, odd)| *odd == Odd::Special);
@@ -227,8 +267,7 @@ impl Workspaces {
         if paths.is_empty() {
             return Ok(());
         }
-        let call =
-            self.engine.call("git.check-ignore").index(base_index).work_tree(&workspace.dir).inside(&workspace.dir);
+        let call = self.engine.call("git.check-ignore").index(rules).work_tree(&workspace.dir).inside(&workspace.dir);
         // This verb knows no literal paths and says so with an error.
         let call = call.env("GIT_LITERAL_PATHSPECS", "0").args(["-z", "--stdin"]).stdin(paths.join(&0));
         let answer = self.git().run(call.out_max(TREE_MAX).no_is_an_answer()).await?;
@@ -278,7 +317,14 @@ impl Workspaces {
     }
 }
 
-fn seal_index(workspace: &Workspace) -> std::path::PathBuf {
+fn view_of(workspace: &Workspace) -> View {
+    match workspace.method() {
+        Method::Copy => View::Whole,
+        Method::Overlay => View::Upper,
+    }
+}
+
+fn seal_index(workspace: &Workspace) -> PathBuf {
     workspace.root.join("index.seal")
 }
 

@@ -1,12 +1,12 @@
-//! Pristine checkouts of sealed commits: for gates a private repository in which git works, for
+//! Pristine views of sealed commits, each a checkout of its own or layers: for gates a private repository in which git works, for
 //! readers plain files that nobody can write. Every file is read by object name, never from the maker's folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::create::Skeleton;
-use super::folder::{copy_with_time, half_name, make_read_only, private_dir, remove_tree, unique};
-use super::{Workspace, WorkspaceError, Workspaces, blocking, index, io, names};
+use super::create::checked;
+use super::folder::{copy_files, copy_with_time, half_name, make_read_only, private_dir, remove_tree, unique};
+use super::{Files, Method, Workspace, WorkspaceError, Workspaces, blocking, index, io, names, skeleton};
 use crate::git::Oid;
 
 /// What a snapshot is for.
@@ -18,9 +18,19 @@ pub enum SnapshotKind {
     ReadOnly,
 }
 
+/// A commit's files, apart from the maker's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snapshot {
+    /// How its files are had.
+    pub files: Files,
+    /// The folder that holds what is its own; to be given to `drop_snapshots`.
+    pub root: PathBuf,
+}
+
 impl Workspaces {
-    /// Checks a commit out into a new folder `name` of the round's workspace folder. The commit is the
-    /// workspace's base or was sealed from it. A folder of that name from before is removed.
+    /// Lays a commit out under a `name` in the round's workspace folder, by the workspace's own method. The commit is the
+    /// workspace's base or was sealed from it. `extra_lower` are layers that a set-up made of the base; they lie below what
+    /// the commit changed. A snapshot of that name from before is removed.
     ///
     /// # Errors
     /// When the name is unsafe, the commit unknown, or the file system fails.
@@ -30,11 +40,53 @@ impl Workspaces {
         name: &str,
         commit: &Oid,
         kind: SnapshotKind,
-    ) -> Result<PathBuf, WorkspaceError> {
+        extra_lower: &[PathBuf],
+    ) -> Result<Snapshot, WorkspaceError> {
         names::check_plain(name)?;
         let folder = workspace.root.join("snapshots");
         private_dir(&folder).map_err(io("create", &folder))?;
         let dest = folder.join(name);
+        if fs::symlink_metadata(&dest).is_ok() {
+            self.drop_snapshots(workspace, [dest.clone()]);
+        }
+        match workspace.method() {
+            Method::Copy => self.copy_of(workspace, commit, kind, dest).await,
+            Method::Overlay => self.overlay_of(workspace, commit, kind, dest, checked(extra_lower)?).await,
+        }
+    }
+
+    async fn overlay_of(
+        &self,
+        workspace: &Workspace,
+        commit: &Oid,
+        kind: SnapshotKind,
+        root: PathBuf,
+        extra: &[PathBuf],
+    ) -> Result<Snapshot, WorkspaceError> {
+        let layers = self.layers_of(workspace, commit).await?;
+        let (upper, work) = (root.join("upper"), root.join("overlay"));
+        for folder in [&upper, &work] {
+            private_dir(folder).map_err(io("create", folder))?;
+        }
+        let files = match kind {
+            SnapshotKind::WithGit => {
+                let git_dir = upper.join(".git");
+                skeleton::write_head(&git_dir, "candidate", commit).map_err(io("create", &git_dir))?;
+                Files::Overlay { lower: layers.with_git(extra), upper, work }
+            }
+            // The empty folder on top is there because the kernel wants two layers at least.
+            SnapshotKind::ReadOnly => Files::Layers([vec![upper], layers.without_git(extra)].concat()),
+        };
+        Ok(Snapshot { files, root })
+    }
+
+    async fn copy_of(
+        &self,
+        workspace: &Workspace,
+        commit: &Oid,
+        kind: SnapshotKind,
+        dest: PathBuf,
+    ) -> Result<Snapshot, WorkspaceError> {
         let half = half_name(&dest);
         private_dir(&half).map_err(io("create", &half))?;
         let index = workspace.root.join(unique("index.snapshot"));
@@ -49,7 +101,8 @@ impl Workspaces {
             }
         }
         fs::remove_file(&index).map_err(io("remove", &index))?;
-        put_in_place(half, dest).await
+        fs::rename(&half, &dest).map_err(io("rename", &half))?;
+        Ok(Snapshot { files: Files::Folder(dest.clone()), root: dest })
     }
 
     /// Takes folders of a workspace out of the way at once and deletes them in the background: nothing waits for that.
@@ -71,17 +124,15 @@ impl Workspaces {
     pub async fn restore_paths(
         &self,
         workspace: &Workspace,
-        dest: &Path,
+        snapshot: &Snapshot,
         commit: &Oid,
         paths: &[String],
     ) -> Result<Vec<String>, WorkspaceError> {
         let index = self.index_of(workspace, commit).await?;
         let entries = index::read(&index, self.oid_len())?;
-        let has = |path: &&String| entries.binary_search_by(|entry| entry.path.as_slice().cmp(path.as_bytes())).is_ok();
+        let has = |path: &&String| index::find(&entries, path.as_bytes()).is_some();
         let known: Vec<String> = paths.iter().filter(has).cloned().collect();
-        if known.is_empty() {
-            return Ok(known);
-        }
+        let Some(dest) = snapshot.files.written().filter(|_| !known.is_empty()) else { return Ok(Vec::new()) };
         // Checked out aside: in place, the candidate's own .gitattributes would convert the content.
         let aside = workspace.root.join(unique("restore"));
         private_dir(&aside).map_err(io("create", &aside))?;
@@ -118,25 +169,16 @@ impl Workspaces {
         index: &Path,
     ) -> Result<(), WorkspaceError> {
         let ready = self.ready_base(&workspace.base).await?;
-        let skeleton = Skeleton::new(self, dir, "candidate", commit, &ready);
-        skeleton.write().map_err(io("create", &skeleton.git_dir))?;
+        let git_dir = dir.join(".git");
+        let packs =
+            skeleton::write_body(&git_dir, self.repo.format, &ready.shallow()).map_err(io("create", &git_dir))?;
+        copy_files(&ready.packs(), &packs).map_err(io("copy", &packs))?;
+        skeleton::write_head(&git_dir, "candidate", commit).map_err(io("create", &git_dir))?;
         if *commit != workspace.base {
-            let call = self.engine.call("git.pack-objects").unflushed();
-            let call = call.args(["-q", "--revs", "--delta-base-offset"]);
-            let call = call.arg(skeleton.git_dir.join("objects/pack/pack"));
-            self.git().run(call.stdin(format!("{commit}\n^{}\n", workspace.base))).await?;
+            self.pack(&packs, &format!("{commit}\n^{}\n", workspace.base)).await?;
         }
-        copy_with_time(index, &skeleton.git_dir.join("index")).map_err(io("copy", index))
+        copy_with_time(index, &git_dir.join("index")).map_err(io("copy", index))
     }
-}
-
-async fn put_in_place(half: PathBuf, dest: PathBuf) -> Result<PathBuf, WorkspaceError> {
-    blocking(move || {
-        remove_tree(&dest).map_err(io("remove", &dest))?;
-        fs::rename(&half, &dest).map_err(io("rename", &half))?;
-        Ok(dest)
-    })
-    .await
 }
 
 /// Moves one file over, with real folders above it: a symlink or file in the way is removed, never

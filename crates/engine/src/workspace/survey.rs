@@ -1,16 +1,20 @@
 //! Looks at a maker's files without trusting any of them: which tracked ones changed, which are gone,
 //! which new ones are to be sealed. Folders are opened one by one without following symlinks; nothing
-//! but file status and symlink targets is read here.
+//! but file status, symlink targets and the mark of a replaced folder is read here.
+//!
+//! A whole checkout and the upper layer of an overlay are walked by the same code. What is not there is deleted in the
+//! first; in the second it is as in the base, unless something says that it is hidden ([`View`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::CStr;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, openat, readlinkat, statat};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fgetxattr, openat, readlinkat, statat};
 use rustix::io::Errno;
 
-use super::index::{Entry, GITLINK, SYMLINK, mode_of};
+use super::index::{self, Entry, GITLINK, SYMLINK, mode_of};
 use super::{WorkspaceError, io};
 
 /// The file in the root that becomes a staged pull request and never a part of the tree.
@@ -47,13 +51,28 @@ pub(super) struct Survey {
     pub(super) has_pr_body: bool,
 }
 
+/// What a folder shows of a checkout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum View {
+    /// All of it.
+    Whole,
+    /// What was changed: the upper layer of an overlay, with its marks for what is gone.
+    Upper,
+}
+
+/// The mark of a folder of an upper layer that hides the one below.
+const OPAQUE: &str = "user.overlay.opaque";
+
 /// Compares a checkout with the entries that were checked out.
-pub(super) fn tracked(root: &Path, entries: &[Entry]) -> Result<Survey, WorkspaceError> {
+pub(super) fn tracked(root: &Path, entries: &[Entry], view: View) -> Result<Survey, WorkspaceError> {
     let fd = open_dir(CWD, root).map_err(|errno| io("open", root)(errno.into()))?;
-    let mut walk = Walk { entries, seen: vec![false; entries.len()], survey: Survey::default() };
+    let fresh = |value: bool| vec![value; entries.len()];
+    let mut walk =
+        Walk { entries, view, seen: fresh(false), hidden: fresh(view == View::Whole), survey: Survey::default() };
     walk.folder(fd, &[]).map_err(|errno| io("walk", root)(errno.into()))?;
-    let Walk { seen, mut survey, .. } = walk;
-    for (entry, _) in entries.iter().zip(seen).filter(|(_, seen)| !seen) {
+    let Walk { seen, hidden, mut survey, .. } = walk;
+    let gone = hidden.iter().zip(&seen).map(|(hidden, seen)| *hidden && !seen);
+    for (entry, _) in entries.iter().zip(gone).filter(|(_, gone)| *gone) {
         match entry.mode {
             GITLINK => survey.odd.push((entry.path.clone(), Odd::Submodule)),
             _ => survey.deleted.push(entry.path.clone()),
@@ -64,7 +83,11 @@ pub(super) fn tracked(root: &Path, entries: &[Entry]) -> Result<Survey, Workspac
 
 struct Walk<'a> {
     entries: &'a [Entry],
+    view: View,
+    /// Entries whose place holds something that is a version of them.
     seen: Vec<bool>,
+    /// Entries that are gone unless they were seen.
+    hidden: Vec<bool>,
     survey: Survey,
 }
 
@@ -84,28 +107,31 @@ impl Walk<'_> {
 
     fn name(&mut self, parent: BorrowedFd<'_>, prefix: &[u8], name: &CStr) -> Result<(), Errno> {
         let path = [prefix, name.to_bytes()].concat();
-        if path == PR_BODY {
-            self.survey.has_pr_body = true;
-            self.mark_seen(&path);
-            return Ok(());
-        }
-        if name.to_bytes() == b".git" {
-            if !prefix.is_empty() {
-                self.survey.odd.push((path, Odd::NestedRepository));
-            }
+        if path == b".git" {
             return Ok(());
         }
         let stat = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        match self.entries.binary_search_by(|entry| entry.path.cmp(&path)) {
-            Ok(at) => self.known(parent, name, path, at, &stat),
-            Err(_) => self.unknown(parent, name, path, &stat),
+        let known = index::find(self.entries, &path);
+        if self.view == View::Upper && is_whiteout(&stat) {
+            self.hide(known, &path);
+        } else if path == PR_BODY {
+            self.survey.has_pr_body = true;
+            known.into_iter().for_each(|at| self.seen[at] = true);
+        } else if name.to_bytes() == b".git" {
+            self.survey.odd.push((path, Odd::NestedRepository));
+        } else {
+            return match known {
+                Some(at) => self.known(parent, name, path, at, &stat),
+                None => self.unknown(parent, name, path, &stat),
+            };
         }
+        Ok(())
     }
 
-    fn mark_seen(&mut self, path: &[u8]) {
-        if let Ok(at) = self.entries.binary_search_by(|entry| entry.path.as_slice().cmp(path)) {
-            self.seen[at] = true;
-        }
+    /// An entry, and everything below its path, is hidden by what lies there now.
+    fn hide(&mut self, known: Option<usize>, path: &[u8]) {
+        known.into_iter().for_each(|at| self.hidden[at] = true);
+        self.hidden[index::below(self.entries, path)].fill(true);
     }
 
     fn known(
@@ -120,15 +146,17 @@ impl Walk<'_> {
         let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
         if entry.mode == GITLINK {
             self.seen[at] = true;
-            if !is_dir || !is_empty(parent, name)? {
+            if !is_dir || !is_empty(parent, name, self.view)? {
                 self.survey.odd.push((path, Odd::Submodule));
             }
         } else if is_dir {
             // The file is gone; what the folder holds is new.
+            self.hidden[at] = true;
             self.survey.has_untracked = true;
         } else if let Some(mode) = mode_of(stat) {
             self.seen[at] = true;
-            if !entry.is_untouched(stat) {
+            // What is in an upper layer was touched, or it would not be there.
+            if self.view == View::Upper || !entry.is_untouched(stat) {
                 self.survey.changed.push(found(parent, name, path, mode, stat, false)?);
             }
         } else {
@@ -140,14 +168,12 @@ impl Walk<'_> {
 
     fn unknown(&mut self, parent: BorrowedFd<'_>, name: &CStr, path: Vec<u8>, stat: &Stat) -> Result<(), Errno> {
         let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-        let inside = [path.as_slice(), b"/"].concat();
-        if is_dir && self.has_entries_under(&inside) {
-            match open_dir(parent, name) {
-                Ok(fd) => self.folder(fd, &inside)?,
-                Err(Errno::ACCESS) => self.survey.odd.push((path, Odd::Unreadable)),
-                Err(other) => return Err(other),
-            }
-        } else if is_dir || mode_of(stat).is_some() {
+        let below = index::below(self.entries, &path);
+        if is_dir && !below.is_empty() {
+            return self.known_folder(parent, name, path, below);
+        }
+        self.hidden[below].fill(true);
+        if is_dir || mode_of(stat).is_some() {
             self.survey.has_untracked = true;
         } else {
             self.survey.odd.push((path, Odd::Special));
@@ -155,14 +181,46 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn has_entries_under(&self, inside: &[u8]) -> bool {
-        let at = self.entries.partition_point(|entry| entry.path.as_slice() < inside);
-        self.entries.get(at).is_some_and(|entry| entry.path.starts_with(inside))
+    fn known_folder(
+        &mut self,
+        parent: BorrowedFd<'_>,
+        name: &CStr,
+        path: Vec<u8>,
+        below: Range<usize>,
+    ) -> Result<(), Errno> {
+        match open_dir(parent, name) {
+            Ok(fd) => {
+                if self.view == View::Upper && is_opaque(&fd)? {
+                    self.hidden[below].fill(true);
+                }
+                self.folder(fd, &[path.as_slice(), b"/"].concat())
+            }
+            Err(Errno::ACCESS) => {
+                self.survey.odd.push((path, Odd::Unreadable));
+                Ok(())
+            }
+            Err(other) => Err(other),
+        }
+    }
+}
+
+/// Overlayfs marks what was deleted with a character device 0/0, and lets no program make one of its own.
+fn is_whiteout(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice && stat.st_rdev == 0
+}
+
+fn is_opaque(folder: &OwnedFd) -> Result<bool, Errno> {
+    let mut value = [0_u8; 8];
+    match fgetxattr(folder, OPAQUE, &mut value) {
+        Ok(len) => Ok(value[..len] == *b"y"),
+        // No mark, or a longer one, which is none.
+        Err(Errno::NODATA | Errno::RANGE | Errno::OPNOTSUPP) => Ok(false),
+        Err(other) => Err(other),
     }
 }
 
 /// Looks at the new files that git listed (a trailing slash marks a nested repository).
-pub(super) fn untracked(root: &Path, listed: &[Vec<u8>]) -> Result<Survey, WorkspaceError> {
+pub(super) fn untracked(root: &Path, listed: &[Vec<u8>], view: View) -> Result<Survey, WorkspaceError> {
     let mut survey = Survey::default();
     let mut folders: BTreeMap<&[u8], Vec<&[u8]>> = BTreeMap::new();
     for path in listed {
@@ -178,7 +236,7 @@ pub(super) fn untracked(root: &Path, listed: &[Vec<u8>]) -> Result<Survey, Works
         folders.entry(folder).or_default();
     }
     for (prefix, names) in folders {
-        look_in(root, prefix, &names, &mut survey).map_err(|errno| io("read", root)(errno.into()))?;
+        look_in(root, prefix, &names, view, &mut survey).map_err(|errno| io("read", root)(errno.into()))?;
     }
     Ok(survey)
 }
@@ -191,7 +249,7 @@ fn ancestors<'a>(folders: impl Iterator<Item = &'a [u8]>) -> BTreeSet<&'a [u8]> 
     folders.flat_map(ends).collect()
 }
 
-fn look_in(root: &Path, prefix: &[u8], names: &[&[u8]], survey: &mut Survey) -> Result<(), Errno> {
+fn look_in(root: &Path, prefix: &[u8], names: &[&[u8]], view: View, survey: &mut Survey) -> Result<(), Errno> {
     let mut fd = open_dir(CWD, root)?;
     for part in prefix.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
         fd = open_dir(fd.as_fd(), part)?;
@@ -205,18 +263,19 @@ fn look_in(root: &Path, prefix: &[u8], names: &[&[u8]], survey: &mut Survey) -> 
         }
     }
     if !prefix.is_empty() {
-        odd_names(&fd, prefix, survey)?;
+        odd_names(&fd, prefix, view, survey)?;
     }
     Ok(())
 }
 
 /// Pipes, sockets, devices and nested repositories are not listed by git; they are found here.
-fn odd_names(fd: &OwnedFd, prefix: &[u8], survey: &mut Survey) -> Result<(), Errno> {
+fn odd_names(fd: &OwnedFd, prefix: &[u8], view: View, survey: &mut Survey) -> Result<(), Errno> {
     let mut dir = Dir::read_from(fd)?;
     while let Some(entry) = dir.read() {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
         let odd = match entry.file_type() {
+            FileType::CharacterDevice if view == View::Upper && is_deleted(fd, entry.file_name())? => continue,
             _ if name == b".git" => Odd::NestedRepository,
             FileType::Fifo | FileType::Socket | FileType::CharacterDevice | FileType::BlockDevice => Odd::Special,
             _ => continue,
@@ -242,8 +301,19 @@ fn open_dir(parent: BorrowedFd<'_>, name: impl rustix::path::Arg) -> Result<Owne
     openat(parent, name, OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY, Mode::empty())
 }
 
-fn is_empty(parent: BorrowedFd<'_>, name: &CStr) -> Result<bool, Errno> {
+fn is_deleted(parent: &OwnedFd, name: &CStr) -> Result<bool, Errno> {
+    Ok(is_whiteout(&statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?))
+}
+
+fn is_empty(parent: BorrowedFd<'_>, name: &CStr, view: View) -> Result<bool, Errno> {
     let fd = open_dir(parent, name)?;
-    let names = Dir::read_from(&fd)?.filter_map(Result::ok);
-    Ok(names.filter(|entry| !matches!(entry.file_name().to_bytes(), b"." | b"..")).count() == 0)
+    let mut dir = Dir::read_from(&fd)?;
+    while let Some(entry) = dir.read() {
+        let entry = entry?;
+        let is_there = !matches!(entry.file_name().to_bytes(), b"." | b"..");
+        if is_there && !(view == View::Upper && is_deleted(&fd, entry.file_name())?) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }

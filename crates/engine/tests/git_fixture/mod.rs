@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use loopwright::git::{CommitWords, Git, Oid};
 use loopwright::seam::Seam;
-use loopwright::workspace::{SealLimits, Sealed, Workspace, Workspaces};
+use loopwright::workspace::{Method, SealLimits, Sealed, Workspace, Workspaces};
 
 /// A user's repository with one commit, and a state folder beside it.
 pub(crate) struct Fixture {
@@ -74,7 +74,7 @@ impl Fixture {
     pub(crate) async fn workspace(&self) -> (Workspaces, Workspace) {
         let all = self.workspaces().await;
         let base = self.head().await;
-        let workspace = all.create("fixer", "r1", &base).await.unwrap();
+        let workspace = all.create("fixer", "r1", &base, &Method::Copy.into()).await.unwrap();
         (all, workspace)
     }
 }

@@ -1,0 +1,103 @@
+//! The difference of two commits as a layer: files that are new or other, and for what is gone the marks that overlayfs
+//! takes for deletions. Laid over a checkout of the first commit it looks like one of the second.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use super::folder::whiteout;
+use super::index::{self, Entry};
+use super::{WorkspaceError, Workspaces, blocking, io};
+use crate::git::{Oid, TREE_MAX};
+
+/// What differs between two commits, by path.
+pub(super) struct Delta {
+    present: Vec<Vec<u8>>,
+    gone: Vec<Vec<u8>>,
+}
+
+impl Delta {
+    pub(super) fn len(&self) -> usize {
+        self.present.len() + self.gone.len()
+    }
+
+    /// Whether the files that did not change look the same in both: attributes decide how content is written.
+    pub(super) fn keeps_the_rest(&self) -> bool {
+        let is_attributes = |path: &Vec<u8>| path.split(|byte| *byte == b'/').next_back() == Some(b".gitattributes");
+        !self.present.iter().chain(&self.gone).any(is_attributes)
+    }
+}
+
+impl Workspaces {
+    /// What differs between two commits.
+    pub(super) async fn delta(&self, from: &Oid, to: &Oid) -> Result<Delta, WorkspaceError> {
+        let call = self.engine.call("git.diff-tree").args(["-r", "-z", "--raw", "--no-renames", "--no-abbrev"]);
+        let call = call.args(["--no-ext-diff", from.as_str(), to.as_str()]).out_max(TREE_MAX);
+        let answer = self.git().run(call).await?;
+        Ok(parse(&answer.stdout))
+    }
+
+    /// Writes a delta into the new folder `files`. `index` is the first commit's, with the stats of its checkout; it
+    /// becomes the second's, with those of both layers.
+    pub(super) async fn write_delta(
+        &self,
+        delta: &Delta,
+        to: &Oid,
+        index: &Path,
+        files: &Path,
+    ) -> Result<(), WorkspaceError> {
+        // Merging into an index keeps the stats of entries that did not change. The verb wants a work tree, though it
+        // does not look at it.
+        let call = self.engine.call("git.read-tree").unflushed().index(index).work_tree(files);
+        let call = call.inside(files).args(["-m", to.as_str()]);
+        self.git().run(call).await?;
+        if !delta.present.is_empty() {
+            let call = self.engine.call("git.checkout-index").index(index).work_tree(files).inside(files);
+            let call = call.args(["--index", "--quiet", "-z", "--stdin"]).stdin(delta.present.join(&0));
+            self.git().run(call).await?;
+        }
+        if delta.gone.is_empty() {
+            return Ok(());
+        }
+        let (gone, index, files, oid_len) = (delta.gone.clone(), index.to_owned(), files.to_owned(), self.oid_len());
+        blocking(move || {
+            let entries = index::read(&index, oid_len)?;
+            tops(&gone, &entries).into_iter().try_for_each(|path| hide(&files, path).map_err(io("hide", &files)))
+        })
+        .await
+    }
+}
+
+fn parse(bytes: &[u8]) -> Delta {
+    let mut delta = Delta { present: Vec::new(), gone: Vec::new() };
+    let mut fields = bytes.split(|byte| *byte == 0);
+    while let (Some(record), Some(path)) = (fields.next(), fields.next()) {
+        let status = record.rsplit(|byte| *byte == b' ').next();
+        let list = if status == Some(b"D") { &mut delta.gone } else { &mut delta.present };
+        list.push(path.to_vec());
+    }
+    delta
+}
+
+/// What is to be hidden: for each path that is gone the topmost folder that went with it. Where a file took a folder's
+/// place, or a folder a file's, the new one hides the old.
+fn tops<'p>(gone: &'p [Vec<u8>], entries: &[Entry]) -> BTreeSet<&'p [u8]> {
+    let mut tops = BTreeSet::new();
+    for path in gone {
+        let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at).chain([path.len()]);
+        let mut parts = ends.map(|end| &path[..end]);
+        let top = parts.find(|part| index::below(entries, part).is_empty());
+        if let Some(top) = top.filter(|top| index::find(entries, top).is_none()) {
+            tops.insert(top);
+        }
+    }
+    tops
+}
+
+fn hide(files: &Path, path: &[u8]) -> std::io::Result<()> {
+    let place: PathBuf = files.join(std::ffi::OsStr::from_bytes(path));
+    // A folder over one of a checkout shows its own permissions, so it gets the common ones, as git gives them.
+    fs::create_dir_all(place.parent().unwrap_or(files))?;
+    whiteout(&place)
+}

@@ -1,0 +1,243 @@
+//! A commit as layers: shared folders that together look like a checkout of it, and others that look like its repository.
+//!
+//! A base is a whole checkout (an *anchor*) or, when an anchor is near, a delta over it; never a delta over a delta. Files
+//! and `.git` lie in different folders, so that a view without a repository is the same without the second kind. What is
+//! here was built under another name and renamed when it was complete; nobody writes to it afterwards, which is what
+//! overlayfs asks of lower layers and what makes them safe to share.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::base::ReadyBase;
+use super::delta::Delta;
+use super::folder::{half_name, link_files, marked_dir, private_dir, remove_tree};
+use super::{Workspace, WorkspaceError, Workspaces, index, io, skeleton};
+use crate::git::Oid;
+
+/// The file that names a base's layers; written last, so its presence means "complete".
+const COMPLETE: &str = "layers";
+/// A base with more changed paths than this is an anchor of its own.
+const DELTA_MAX: usize = 2_000;
+/// So is one with more than a tenth of the anchor's files, unless it is this small.
+const DELTA_SMALL: usize = 50;
+/// How many anchors are compared with a new base, the youngest first.
+const ANCHORS_MAX: usize = 3;
+
+/// The layers of one commit, each list from the top down.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Layers {
+    git: Vec<PathBuf>,
+    /// What a candidate changed of its base.
+    sealed: Vec<PathBuf>,
+    files: Vec<PathBuf>,
+}
+
+impl Layers {
+    /// Everything, with the extra layers between what a candidate changed and its base.
+    pub(super) fn with_git(&self, extra: &[PathBuf]) -> Vec<PathBuf> {
+        self.git.iter().cloned().chain(self.without_git(extra)).collect()
+    }
+
+    /// The files alone.
+    pub(super) fn without_git(&self, extra: &[PathBuf]) -> Vec<PathBuf> {
+        self.sealed.iter().chain(extra).chain(&self.files).cloned().collect()
+    }
+
+    /// The index that knows the stats of these layers' files.
+    fn index(&self) -> Option<PathBuf> {
+        self.git.first().map(|git| git.join(".git/index"))
+    }
+
+    fn to_text(&self, bases: &Path) -> String {
+        let line =
+            |word: &str, path: &PathBuf| format!("{word} {}\n", path.strip_prefix(bases).unwrap_or(path).display());
+        let git = self.git.iter().map(|path| line("git", path));
+        git.chain(self.files.iter().map(|path| line("files", path))).collect()
+    }
+
+    /// Reads what [`Layers::to_text`] wrote; `None` when a layer is no more.
+    fn from_text(text: &str, bases: &Path) -> Option<Self> {
+        let mut layers = Self::default();
+        for line in text.lines() {
+            match line.split_once(' ')? {
+                ("git", path) => layers.git.push(bases.join(path)),
+                ("files", path) => layers.files.push(bases.join(path)),
+                _ => return None,
+            }
+        }
+        let is_there = |path: &PathBuf| path.is_dir();
+        (!layers.files.is_empty() && layers.git.iter().chain(&layers.files).all(is_there)).then_some(layers)
+    }
+}
+
+/// An anchor that a new base may lie over.
+struct Anchor {
+    commit: Oid,
+    layers: Layers,
+}
+
+impl Workspaces {
+    /// The layers of a base, made unless that was done before.
+    pub(super) async fn base_layers(&self, commit: &Oid) -> Result<Layers, WorkspaceError> {
+        if let Some(layers) = self.known_layers(commit) {
+            return Ok(layers);
+        }
+        let _one = self.bases.lock().await;
+        if let Some(layers) = self.known_layers(commit) {
+            return Ok(layers);
+        }
+        let ready = self.ready_alone(commit).await?;
+        let half = half_name(&ready.dir);
+        marked_dir(&half).map_err(io("create", &half))?;
+        let layers = self.build_layers(&ready, &half).await?;
+        for part in ["files", "git"] {
+            let place = ready.dir.join(part);
+            remove_tree(&place).map_err(io("remove", &place))?;
+            fs::rename(half.join(part), &place).map_err(io("rename", &place))?;
+        }
+        self.write_ignore_index(&ready, &half).await?;
+        let list = half.join(COMPLETE);
+        fs::write(&list, layers.to_text(&self.root.join("bases"))).map_err(io("write", &list))?;
+        fs::rename(&list, ready.dir.join(COMPLETE)).map_err(io("rename", &list))?;
+        remove_tree(&half).map_err(io("remove", &half))?;
+        Ok(layers)
+    }
+
+    fn known_layers(&self, commit: &Oid) -> Option<Layers> {
+        let text = fs::read_to_string(self.base_dir(commit).join(COMPLETE)).ok()?;
+        Layers::from_text(&text, &self.root.join("bases"))
+    }
+
+    /// Builds `files` and `git` in a folder of the temporary name, and says what the base's layers will be.
+    async fn build_layers(&self, ready: &ReadyBase, half: &Path) -> Result<Layers, WorkspaceError> {
+        let (files, git) = (half.join("files"), half.join("git"));
+        let git_dir = git.join(".git");
+        fs::create_dir(&files).and_then(|()| private_dir(&git_dir)).map_err(io("create", half))?;
+        let index = git_dir.join("index");
+        let (own_files, own_git) = (ready.dir.join("files"), ready.dir.join("git"));
+        let Some((anchor, delta)) = self.anchor_for(ready).await? else {
+            fs::copy(ready.index(), &index).map_err(io("copy", &index))?;
+            self.checkout(&index, &files).await?;
+            self.write_whole_git(ready, &git_dir).await?;
+            return Ok(Layers { git: vec![own_git], sealed: Vec::new(), files: vec![own_files] });
+        };
+        let theirs = anchor.layers.index().unwrap_or_default();
+        fs::copy(&theirs, &index).map_err(io("copy", &theirs))?;
+        self.write_delta(&delta, &ready.commit, &index, &files).await?;
+        let mut layers = Layers { git: vec![own_git], sealed: Vec::new(), files: vec![own_files] };
+        layers.files.extend(anchor.layers.files);
+        // What an anchor reaches may be shown only to those who reach the anchor.
+        if self.is_ancestor(&anchor.commit, &ready.commit).await? {
+            self.write_git_over(ready, &anchor.commit, &git_dir).await?;
+            layers.git.extend(anchor.layers.git);
+        } else {
+            self.write_whole_git(ready, &git_dir).await?;
+        }
+        Ok(layers)
+    }
+
+    async fn write_whole_git(&self, ready: &ReadyBase, git_dir: &Path) -> Result<(), WorkspaceError> {
+        self.full_pack(ready).await?;
+        let packs = skeleton::write_body(git_dir, self.repo.format, &ready.shallow()).map_err(io("create", git_dir))?;
+        skeleton::write_head(git_dir, "base", &ready.commit).map_err(io("create", git_dir))?;
+        link_files(&ready.packs(), &packs).map_err(io("link", &packs))
+    }
+
+    async fn write_git_over(&self, ready: &ReadyBase, anchor: &Oid, git_dir: &Path) -> Result<(), WorkspaceError> {
+        let packs = git_dir.join("objects/pack");
+        private_dir(&packs).map_err(io("create", &packs))?;
+        skeleton::copy_shallow(git_dir, &ready.shallow()).map_err(io("copy", git_dir))?;
+        skeleton::write_head(git_dir, "base", &ready.commit).map_err(io("create", git_dir))?;
+        self.pack(&packs, &format!("{}\n^{anchor}\n", ready.commit)).await
+    }
+
+    /// The anchor that a base is near enough to, with what differs.
+    async fn anchor_for(&self, ready: &ReadyBase) -> Result<Option<(Anchor, Delta)>, WorkspaceError> {
+        for anchor in self.anchors() {
+            let files = index::count(&anchor.layers.index().unwrap_or_default())?;
+            let delta = self.delta(&anchor.commit, &ready.commit).await?;
+            let is_near = delta.len() <= DELTA_MAX && (delta.len() <= DELTA_SMALL || delta.len() * 10 <= files);
+            if is_near && delta.keeps_the_rest() {
+                return Ok(Some((anchor, delta)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The anchors of this repository, the youngest first.
+    fn anchors(&self) -> Vec<Anchor> {
+        let listed = fs::read_dir(self.root.join("bases")).into_iter().flatten().flatten();
+        let mut anchors: Vec<_> = listed
+            .filter_map(|entry| {
+                let commit: Oid = entry.file_name().to_str()?.parse().ok()?;
+                let layers = self.known_layers(&commit).filter(|layers| layers.files.len() == 1)?;
+                let made = fs::metadata(entry.path().join(COMPLETE)).and_then(|about| about.modified()).ok()?;
+                Some((made, Anchor { commit, layers }))
+            })
+            .collect();
+        anchors.sort_by_key(|(made, _)| std::cmp::Reverse(*made));
+        anchors.into_iter().map(|(_, anchor)| anchor).take(ANCHORS_MAX).collect()
+    }
+
+    async fn is_ancestor(&self, older: &Oid, younger: &Oid) -> Result<bool, WorkspaceError> {
+        let call = self.engine.call("git.merge-base").args(["--is-ancestor", older.as_str(), younger.as_str()]);
+        Ok(self.git().run(call.no_is_an_answer()).await?.code == Some(0))
+    }
+
+    /// The layers of a commit that was sealed in a workspace, or of its base.
+    pub(super) async fn layers_of(&self, workspace: &Workspace, commit: &Oid) -> Result<Layers, WorkspaceError> {
+        let base = self.base_layers(&workspace.base).await?;
+        if *commit == workspace.base {
+            return Ok(base);
+        }
+        let place = workspace.root.join(format!("sealed-{commit}"));
+        if !place.is_dir() {
+            let half = half_name(&place);
+            self.build_sealed(workspace, commit, &base, &half).await?;
+            fs::rename(&half, &place).map_err(io("rename", &half))?;
+        }
+        let git = std::iter::once(place.join("git")).chain(base.git).collect();
+        let files = if place.join("whole").is_file() { Vec::new() } else { base.files };
+        Ok(Layers { git, sealed: vec![place.join("files")], files })
+    }
+
+    async fn build_sealed(
+        &self,
+        workspace: &Workspace,
+        commit: &Oid,
+        base: &Layers,
+        half: &Path,
+    ) -> Result<(), WorkspaceError> {
+        let (files, git_dir) = (half.join("files"), half.join("git/.git"));
+        let packs = git_dir.join("objects/pack");
+        private_dir(&packs).and_then(|()| fs::create_dir(&files)).map_err(io("create", half))?;
+        let index = git_dir.join("index");
+        let delta = self.delta(&workspace.base, commit).await?;
+        if delta.keeps_the_rest() {
+            let theirs = base.index().unwrap_or_default();
+            fs::copy(&theirs, &index).map_err(io("copy", &theirs))?;
+            self.write_delta(&delta, commit, &index, &files).await?;
+        } else {
+            self.read_tree(commit, &index).await?;
+            self.checkout(&index, &files).await?;
+            fs::write(half.join("whole"), b"").map_err(io("write", half))?;
+        }
+        self.pack(&packs, &format!("{commit}\n^{}\n", workspace.base)).await
+    }
+
+    /// Writes an index of the base in which git finds the ignore rules that a folder of changed files lacks: git reads
+    /// them from the index for entries that are marked as not checked out.
+    async fn write_ignore_index(&self, ready: &ReadyBase, half: &Path) -> Result<(), WorkspaceError> {
+        let entries = index::read(&ready.index(), self.oid_len())?;
+        let is_rules =
+            |entry: &&index::Entry| entry.path.split(|byte| *byte == b'/').next_back() == Some(b".gitignore");
+        let rules: Vec<&[u8]> = entries.iter().filter(is_rules).map(|entry| entry.path.as_slice()).collect();
+        let path = half.join("index-ignore");
+        fs::copy(ready.index(), &path).map_err(io("copy", &path))?;
+        if !rules.is_empty() {
+            let call = self.engine.call("git.update-index").unflushed().index(&path).work_tree(half).inside(half);
+            self.git().run(call.args(["--skip-worktree", "-z", "--stdin"]).stdin(rules.join(&0))).await?;
+        }
+        fs::rename(&path, ready.ignore_index()).map_err(io("rename", &path))
+    }
+}

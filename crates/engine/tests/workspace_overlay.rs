@@ -1,0 +1,423 @@
+//! Workspaces as layers on the real kernel: what a program in the overlay did seals to the same tree as the same done in a
+//! copy, views of commits look like checkouts of them, and shared layers stay as they were.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod git_fixture;
+mod overlay_fixture;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use git_fixture::{Fixture, bytes_of, git, refusals, seal, statuses};
+use loopwright::git::Oid;
+use loopwright::workspace::{Files, Making, Method, SnapshotKind, Workspace, WorkspaceError, Workspaces};
+use overlay_fixture::{inside, look};
+use proptest::prelude::*;
+
+async fn overlay(all: &Workspaces, round: &str, base: &Oid) -> Workspace {
+    all.create("fixer", round, base, &Method::Overlay.into()).await.unwrap()
+}
+
+async fn fresh(fixture: &Fixture) -> (Workspaces, Workspace) {
+    let all = fixture.workspaces().await;
+    let workspace = overlay(&all, "r1", &fixture.head().await).await;
+    (all, workspace)
+}
+
+fn bases(fixture: &Fixture, all: &Workspaces) -> PathBuf {
+    fixture.state().join("workspaces").join(&all.repo().id).join("bases")
+}
+
+#[tokio::test]
+async fn overlay_is_a_clean_private_clone_at_the_base() {
+    let fixture = Fixture::new();
+    let (_, workspace) = fresh(&fixture).await;
+    let status =
+        inside(&workspace.files, "git status --porcelain --branch; git rev-parse HEAD; git remote; git fsck --strict");
+    assert_eq!(status, format!("## loop/fixer/r1\n{}\n", workspace.base));
+    assert_eq!(look(&workspace.files), look(&Files::Folder(fixture.repo())));
+    let commit = "echo x > x; git add -A; git commit -q -m 'makers can commit'; git log --format=%s; git branch -m other; git gc -q; git fsck";
+    assert_eq!(inside(&workspace.files, commit), "makers can commit\nbase\n");
+    for dir in [&workspace.root, &workspace.dir, &workspace.home, &workspace.tmp, &workspace.outbox] {
+        assert_eq!(fs::metadata(dir).unwrap().permissions().mode() & 0o777, 0o700, "{}", dir.display());
+    }
+}
+
+#[tokio::test]
+async fn shared_layers_stay_as_they_were_whatever_a_maker_does() {
+    let fixture = Fixture::new();
+    let (all, workspace) = fresh(&fixture).await;
+    let before = bytes_of(&bases(&fixture, &all));
+    inside(
+        &workspace.files,
+        "chmod -R u+w . ; find . -type f | while read f; do echo ruined > \"$f\"; done; rm -rf src .git/objects; chmod 000 run.sh; ln -f .gitignore hard",
+    );
+    assert_eq!(bytes_of(&bases(&fixture, &all)), before);
+    let next = overlay(&all, "r2", &workspace.base).await;
+    assert_eq!(inside(&next.files, "git status --porcelain; git fsck --strict"), "");
+}
+
+#[tokio::test]
+async fn seal_records_every_kind_of_change() {
+    let fixture = Fixture::new();
+    let (all, workspace) = fresh(&fixture).await;
+    inside(
+        &workspace.files,
+        "printf 'one\\nTWO\\nthree\\n' > src/a.txt; mkdir new; echo n > 'new/file with space.txt'; mv src/deep/b.txt src/deep/c.txt; \
+         chmod -x run.sh; rm link; echo f > link; ln -s ../src/a.txt new/inside; mkdir target; echo ignored > target/x; touch x.sock",
+    );
+    let sealed = seal(&all, &workspace).await;
+    assert_eq!(refusals(&sealed), [""; 0]);
+    let expected = [
+        "link:TypeChanged",
+        "new/file with space.txt:Added",
+        "new/inside:Added",
+        "run.sh:Modified",
+        "src/a.txt:Modified",
+        "src/deep/b.txt:Deleted",
+        "src/deep/c.txt:Added",
+    ];
+    assert_eq!(statuses(&sealed), expected);
+}
+
+#[tokio::test]
+async fn untouched_or_merely_touched_overlay_seals_to_the_base() {
+    let fixture = Fixture::new();
+    let (all, workspace) = fresh(&fixture).await;
+    for script in [
+        "true",
+        "touch src/a.txt; chmod 600 run.sh; chmod 755 run.sh; mkdir target empty; echo i > target/i",
+        "git gc -q",
+    ] {
+        inside(&workspace.files, script);
+        let sealed = seal(&all, &workspace).await;
+        assert!(sealed.is_unchanged() && sealed.refused.is_empty(), "{script}");
+        assert_eq!(sealed.commit, workspace.base);
+    }
+}
+
+#[tokio::test]
+async fn ignore_rules_of_base_and_maker_decide_together() {
+    let fixture = Fixture::new();
+    fixture.write("src/.gitignore", "*.o\n");
+    fixture.write("docs/.gitignore", "*.html\n");
+    fixture.commit_all("rules");
+    let all = fixture.workspaces().await;
+    let base = fixture.head().await;
+    let cases = [
+        ("echo a > src/deep/a.o; echo a > src/deep/a.c", vec!["src/deep/a.c:Added"]),
+        ("rm src/.gitignore; echo a > src/deep/a.o", vec!["src/.gitignore:Deleted", "src/deep/a.o:Added"]),
+        (
+            "rm -r src; mkdir src; echo a > src/a.o",
+            vec!["src/.gitignore:Deleted", "src/a.o:Added", "src/a.txt:Deleted", "src/deep/b.txt:Deleted"],
+        ),
+        (
+            "echo '!a.o' >> src/.gitignore; echo a > src/a.o; echo b > src/b.o",
+            vec!["src/.gitignore:Modified", "src/a.o:Added"],
+        ),
+        (
+            "rm src/.gitignore; ln -s ../docs/.gitignore src/.gitignore; echo a > src/a.o",
+            vec!["src/.gitignore:TypeChanged", "src/a.o:Added"],
+        ),
+        (
+            "mkdir -p node_modules/x; echo node_modules > docs/../.gitignore; echo a > node_modules/x/y; mkdir target; echo t > target/t",
+            vec![".gitignore:Modified", "target/t:Added"],
+        ),
+    ];
+    for (n, (script, expected)) in cases.into_iter().enumerate() {
+        let workspace = overlay(&all, &format!("r{n}"), &base).await;
+        inside(&workspace.files, script);
+        let sealed = seal(&all, &workspace).await;
+        assert_eq!(
+            (statuses(&sealed), refusals(&sealed)),
+            (expected.into_iter().map(str::to_owned).collect(), vec![]),
+            "{script}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_sealed_is_refused() {
+    let fixture = Fixture::new();
+    let (all, workspace) = fresh(&fixture).await;
+    inside(
+        &workspace.files,
+        "mkfifo pipe; mkfifo ignored.sock; rm run.sh; mkfifo run.sh; mkdir -p new; mkfifo new/p; echo x > new/x; git init -q nested; echo n > nested/n; \
+         git init -q src/deep; ln -s /etc/passwd out",
+    );
+    let sealed = seal(&all, &workspace).await;
+    let expected = [
+        "nested:NestedRepository",
+        "new/p:Special",
+        "out:SymlinkOutside",
+        "pipe:Special",
+        "run.sh:Special",
+        "src/deep/.git:NestedRepository",
+    ];
+    assert_eq!(refusals(&sealed), expected);
+    assert_eq!(statuses(&sealed), ["new/x:Added"]);
+}
+
+#[tokio::test]
+async fn request_text_is_read_from_the_upper_layer_and_never_sealed() {
+    let fixture = Fixture::new();
+    let (all, workspace) = fresh(&fixture).await;
+    inside(&workspace.files, "printf 'Title\\n' > PR_BODY.md; mkdir docs; echo o > docs/PR_BODY.md");
+    let sealed = seal(&all, &workspace).await;
+    assert_eq!(
+        (sealed.pr_body.as_deref(), statuses(&sealed)),
+        (Some(&b"Title\n"[..]), vec!["docs/PR_BODY.md:Added".to_owned()])
+    );
+}
+
+#[tokio::test]
+async fn views_of_a_sealed_commit_look_like_a_checkout_of_it() {
+    let fixture = Fixture::new();
+    fixture.write("only/here/x", "x\n");
+    fixture.commit_all("more");
+    for script in [
+        "rm -r only; echo a > src/a.txt; rm -r src/deep; echo f > src/deep; rm run.sh; mkdir run.sh; echo r > run.sh/r",
+        "echo '*.txt text eol=crlf' > .gitattributes",
+    ] {
+        let (all, workspace) = fresh(&fixture).await;
+        inside(&workspace.files, script);
+        let sealed = seal(&all, &workspace).await;
+        inside(&workspace.files, "echo swapped after the seal > src/a.txt");
+        let gates = all.snapshot(&workspace, "gates", &sealed.commit, SnapshotKind::WithGit, &[]).await.unwrap();
+        let copy = all.create("fixer", "copy", &workspace.base, &Method::Copy.into()).await.unwrap();
+        let checkout = all.snapshot(&copy, "gates", &sealed.commit, SnapshotKind::WithGit, &[]).await.unwrap();
+        assert_eq!(look(&gates.files), look(&checkout.files));
+        let git = "git status --porcelain; git rev-parse HEAD; git fsck --strict; git diff --name-only HEAD~1";
+        assert_eq!(inside(&gates.files, git), inside(&checkout.files, git));
+        let reader = all.snapshot(&workspace, "check", &sealed.commit, SnapshotKind::ReadOnly, &[]).await.unwrap();
+        assert_eq!(look(&reader.files), look(&checkout.files));
+        assert_eq!(inside(&reader.files, "ls -d .git; echo x > src/a.txt; true"), "");
+        let base = all.snapshot(&workspace, "base", &workspace.base, SnapshotKind::WithGit, &[]).await.unwrap();
+        assert_eq!(look(&base.files), look(&Files::Folder(fixture.repo())));
+    }
+}
+
+#[tokio::test]
+async fn restored_and_hidden_paths_are_found_as_base_or_not_at_all() {
+    let fixture = Fixture::new();
+    fixture.write("tests/t.sh", "base test\n");
+    fixture.write("tools/lint", "lint\n");
+    fixture.write("report/junit.xml", "<old/>\n");
+    fixture.commit_all("tests");
+    let (all, workspace) = fresh(&fixture).await;
+    inside(
+        &workspace.files,
+        "echo cheat > tests/t.sh; rm -r tools; ln -s src tools; rm -r src/deep; echo f > src/deep; echo new > report/new.xml",
+    );
+    let sealed = seal(&all, &workspace).await;
+    let gates = all.snapshot(&workspace, "gate", &sealed.commit, SnapshotKind::WithGit, &[]).await.unwrap();
+    let paths = ["tests/t.sh", "tools/lint", "src/deep/b.txt", "not/in/base"].map(str::to_owned);
+    assert_eq!(all.restore_paths(&workspace, &gates, &workspace.base, &paths).await.unwrap(), paths[..3]);
+    for path in ["report/junit.xml", "report/new.xml", "none/at/all", "tools", "../../../lower", "/etc/hostname"] {
+        gates.files.hide(Path::new(path)).unwrap();
+    }
+    assert_eq!(
+        inside(&gates.files, "cat tests/t.sh src/deep/b.txt; ls -A report; ls -d tools none 2>/dev/null; true"),
+        "base test\nb\n"
+    );
+    inside(&gates.files, "echo '<new/>' > report/junit.xml");
+    assert_eq!(fs::read_to_string(gates.files.written().unwrap().join("report/junit.xml")).unwrap(), "<new/>\n");
+    assert_eq!(inside(&workspace.files, "cat report/junit.xml"), "<old/>\n");
+}
+
+#[tokio::test]
+async fn base_near_an_anchor_is_a_delta_that_looks_like_its_checkout() {
+    let fixture = Fixture::new();
+    fixture.write("old/deep/x", "x\n");
+    fixture.write("file", "becomes a folder\n");
+    fixture.commit_all("anchor");
+    let (all, first) = fresh(&fixture).await;
+    git(&fixture.repo(), &["rm", "-rq", "old", "file", "src/a.txt"]);
+    fixture.write("file/inside", "f\n");
+    fixture.write("new/y", "y\n");
+    let next = fixture.commit_all("moved on");
+    let second = overlay(&all, "r2", &next).await;
+    let Files::Overlay { lower, .. } = &second.files else { panic!("an overlay") };
+    assert_eq!(lower.len(), 4, "a delta over an anchor: {lower:?}");
+    assert_eq!(look(&second.files), look(&Files::Folder(fixture.repo())));
+    assert_eq!(
+        inside(&second.files, "git status --porcelain; git fsck --strict; git log --format=%s"),
+        "moved on\nanchor\nbase\n"
+    );
+    // A third lies over the anchor too, never over the delta.
+    fixture.write("new/z", "z\n");
+    let third = overlay(&all, "r3", &fixture.commit_all("further")).await;
+    let Files::Overlay { lower, .. } = &third.files else { panic!("an overlay") };
+    assert_eq!(lower.len(), 4);
+    inside(&third.files, "echo again > src/a.txt; rm -r new");
+    assert_eq!(statuses(&seal(&all, &third).await), ["new/y:Deleted", "new/z:Deleted", "src/a.txt:Added"]);
+    assert_eq!(inside(&first.files, "git status --porcelain"), "");
+}
+
+#[tokio::test]
+async fn base_on_another_branch_never_shows_its_anchor() {
+    let fixture = Fixture::new();
+    let base = fixture.head().await;
+    fixture.write("answer.txt", "the answer is 42\n");
+    let later = fixture.commit_all("secret answer");
+    let all = fixture.workspaces().await;
+    overlay(&all, "r1", &later).await;
+    let older = overlay(&all, "r2", &base).await;
+    assert_eq!(
+        inside(
+            &older.files,
+            "git log --all --format=%s; git fsck --lost-found; git cat-file --batch-all-objects --batch-check | wc -l | xargs test 20 -gt; ls answer.txt 2>/dev/null; true"
+        ),
+        "base\n"
+    );
+    assert_eq!(inside(&older.files, &format!("git cat-file -e {later} 2>/dev/null && echo seen; true")), "");
+}
+
+#[tokio::test]
+async fn changed_attributes_make_an_anchor() {
+    let fixture = Fixture::new();
+    let (all, _) = fresh(&fixture).await;
+    fixture.write(".gitattributes", "*.txt text eol=crlf\n");
+    let next = fixture.commit_all("attributes");
+    let second = overlay(&all, "r2", &next).await;
+    assert_eq!(inside(&second.files, "cat src/a.txt; git status --porcelain"), "one\r\ntwo\r\n");
+}
+
+#[tokio::test]
+async fn overlay_is_found_again_and_removed_whatever_its_maker_left() {
+    let fixture = Fixture::new();
+    let (all, workspace) = fresh(&fixture).await;
+    assert_eq!(all.reopen("r1").unwrap().as_ref(), Some(&workspace));
+    inside(&workspace.files, "rm -r src; mkdir locked; echo x > locked/x; chmod 000 locked");
+    all.discard("r1").await.unwrap();
+    assert!(!workspace.root.exists());
+    all.sweep().await.unwrap();
+    assert_eq!(fs::read_dir(bases(&fixture, &all).with_file_name("trash")).unwrap().count(), 0);
+    assert_eq!(all.reopen("r1").unwrap(), None);
+}
+
+#[tokio::test]
+async fn extra_layers_lie_over_the_base_and_are_not_sealed() {
+    let fixture = Fixture::new();
+    let all = fixture.workspaces().await;
+    let extra = fixture.path("setup");
+    git_fixture::write(&extra, "node_modules/dep/index.js", "dep\n");
+    git_fixture::write(&extra, "generated", "g\n");
+    let making = Making { method: Method::Overlay, extra_lower: vec![extra.clone()], ..Making::default() };
+    let workspace = all.create("fixer", "r1", &fixture.head().await, &making).await.unwrap();
+    assert_eq!(
+        inside(&workspace.files, "cat generated; rm -r node_modules/dep; rm generated; echo n > src/new"),
+        "g\n"
+    );
+    let sealed = seal(&all, &workspace).await;
+    assert_eq!((statuses(&sealed), refusals(&sealed)), (vec!["src/new:Added".to_owned()], vec![]));
+    let gate =
+        all.snapshot(&workspace, "gate", &sealed.commit, SnapshotKind::WithGit, &making.extra_lower).await.unwrap();
+    assert_eq!(inside(&gate.files, "cat src/new node_modules/dep/index.js"), "n\ndep\n");
+    fs::create_dir(extra.join(".git")).unwrap();
+    let refused = all.create("fixer", "r2", &workspace.base, &making).await;
+    assert!(matches!(refused, Err(WorkspaceError::BadLayer(_))));
+}
+
+#[tokio::test]
+async fn half_made_bases_are_made_anew() {
+    let fixture = Fixture::new();
+    let (all, workspace) = fresh(&fixture).await;
+    let base = bases(&fixture, &all).join(workspace.base.as_str());
+    for lost in ["layers", "files", "git"] {
+        let path = base.join(lost);
+        if path.is_dir() {
+            fs::remove_dir_all(&path).unwrap()
+        } else {
+            fs::remove_file(&path).unwrap()
+        }
+        let again = overlay(&all, "r2", &workspace.base).await;
+        assert_eq!(inside(&again.files, "git status --porcelain; git fsck --strict"), "", "{lost}");
+    }
+}
+
+/// One thing a maker does, as a shell command that may fail.
+fn edit() -> impl Strategy<Value = String> {
+    let name = prop::sample::select(vec![
+        "src",
+        "src/a.txt",
+        "src/deep",
+        "src/deep/b.txt",
+        "run.sh",
+        "link",
+        ".gitignore",
+        "lib",
+        "lib/one",
+        "lib/two/x",
+        "new",
+        "new/file",
+        "new/deep/file",
+        "target",
+        "target/out",
+        "x.sock",
+        "-rf",
+        "a b",
+        "ünï",
+        "tab\tname",
+        "src/.gitignore",
+        "kept/.keep",
+        "kept",
+    ]);
+    (name.clone(), name, 0..9_u8, 0..4_u8).prop_map(|(one, two, what, content)| {
+        let (one, two) = (format!("'./{one}'"), format!("'./{two}'"));
+        match what {
+            0 | 1 => format!("mkdir -p \"$(dirname {one})\"; printf 'content {content}\\n' > {one}"),
+            2 => format!("rm -rf {one}"),
+            3 => format!("mkdir -p \"$(dirname {two})\"; mv {one} {two}"),
+            4 => format!("rm -rf {one}; mkdir -p {one}; echo in > {one}/inside"),
+            5 => format!("rm -rf {one}; mkdir -p \"$(dirname {one})\"; echo file > {one}"),
+            6 => format!("test -f {one} && chmod {} {one}", if content % 2 == 0 { "+x" } else { "-x" }),
+            7 => format!(
+                "rm -rf {one}; mkdir -p \"$(dirname {one})\"; ln -s {} {one}",
+                ["run.sh", "../run.sh", "src", "/etc"][usize::from(content)]
+            ),
+            _ => format!(
+                "mkdir -p \"$(dirname {one})\"; printf '%s\\n' '{}' > \"$(dirname {one})/.gitignore\"",
+                ["*.txt", "!out", "inside", "file"][usize::from(content)]
+            ),
+        }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn overlay_and_copy_seal_the_same_edits_to_the_same_tree(edits in prop::collection::vec(edit(), 1..14)) {
+        let script = edits.iter().map(|edit| format!("( {edit} ) 2>/dev/null\n")).collect::<String>() + "true";
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let fixture = Fixture::new();
+            for (path, text) in [("lib/one", "1\n"), ("lib/two/x", "x\n"), ("kept/.keep", ""), ("src/.gitignore", "*.o\n")] {
+                fixture.write(path, text);
+            }
+            git(&fixture.repo(), &["add", "-A"]);
+            fixture.write("target/tracked", "tracked though ignored\n");
+            git(&fixture.repo(), &["add", "-f", "target/tracked"]);
+            let base = fixture.commit_all("more");
+            let all = fixture.workspaces().await;
+            let copy = all.create("fixer", "copy", &base, &Method::Copy.into()).await.unwrap();
+            let over = overlay(&all, "over", &base).await;
+            inside(&copy.files, &script);
+            inside(&over.files, &script);
+            assert_eq!(look(&over.files), look(&copy.files), "the kernel disagrees with itself");
+            let (by_copy, by_overlay) = (seal(&all, &copy).await, seal(&all, &over).await);
+            let by_path = |sealed: &loopwright::workspace::Sealed| sealed.changes.iter().map(|c| (c.path.clone(), format!("{c:?}"))).collect::<BTreeMap<_, _>>();
+            assert_eq!(by_path(&by_overlay), by_path(&by_copy));
+            assert_eq!(refusals(&by_overlay), refusals(&by_copy));
+            assert_eq!(by_overlay.tree, by_copy.tree);
+            assert_eq!(by_overlay.pr_body, by_copy.pr_body);
+            let view = async |space: &Workspace| all.snapshot(space, "gate", &by_copy.commit, SnapshotKind::WithGit, &[]).await.unwrap().files;
+            let (copied, layered) = (view(&copy).await, view(&over).await);
+            assert_eq!(look(&layered), look(&copied));
+            assert_eq!(inside(&layered, "git status --porcelain"), inside(&copied, "git status --porcelain"));
+        });
+    }
+}
