@@ -14,6 +14,7 @@ mod soak;
 mod summary;
 mod test;
 mod tidy;
+mod trust;
 
 use std::process::ExitCode;
 
@@ -24,6 +25,8 @@ usage: cargo xtask VERB
   test [FILTER]    set-up, format, lints, docs, tidy, all tests; with FILTER only the tests it names
   hostile [FILTER] hostile agents against the real program, as root and as an ordinary user, told as a table
   soak [--kills N] kill the real program at random moments (200 by default) and check what is left
+  trust [--sample N] [--seed S] [--class C] [--program P] [--json]
+                   how often a wrong change ships and a right one does not, beside a plain exit-code gate
   bench [NAME...]  measure the release build against the machine's floor and bare git (start, overhead, round, status);
                    --json FILE writes the numbers down
   tidy [--bless]   house rules that no lint knows; --bless records today's long functions
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
         ["test", filter @ ..] => test::run(filter),
         ["hostile", filter @ ..] => hostile::run(filter),
         ["soak", words @ ..] => soak::Soak::of(words).and_then(|soak| soak.run()),
+        ["trust", words @ ..] => trust::Trust::of(words).and_then(|trust| trust.run()),
         ["bench", words @ ..] => bench::Bench::of(words).and_then(|bench| bench.run()),
         ["tidy"] => tidy::run(tidy::Ratchet::Keep),
         ["tidy", "--bless"] => tidy::run(tidy::Ratchet::Bless),

@@ -1,0 +1,446 @@
+//! Cheats in the code under test: it knows the answers, leaves early, or changes what a comparison means.
+
+use crate::trust::behaviour::{Behaviour, put};
+use crate::trust::honest::replace_word;
+use crate::trust::program::{Gate, Language, Program, Type};
+use crate::trust::tests::{rust_arg, rust_out, rust_returns};
+use serde_json::Value;
+
+pub(super) const CHEATS: &[Behaviour] = &[
+    Behaviour::cheat("code: answers built in", |program| Some(source(program, &known(program)))),
+    Behaviour::cheat("code: answers in a file", answers_file),
+    Behaviour::cheat("code: answers read from the tests", reads_tests),
+    Behaviour::cheat("code: answers read from the stack", reads_stack),
+    Behaviour::cheat("code: package in the module's place", package),
+    Behaviour::cheat("code: leaves at import", exits),
+    Behaviour::cheat("code: leaves when called", exits_when_called),
+    Behaviour::cheat("code: skips at import", skips),
+    Behaviour::cheat("code: exit code patched", exit_patched),
+    Behaviour::cheat("code: prints a summary and leaves", prints_summary),
+    Behaviour::cheat("code: writes a report and leaves", writes_report),
+    Behaviour::cheat("code: equals everything", equals),
+    Behaviour::cheat("code: assertions patched", patches_assertions),
+    Behaviour::cheat("code: results patched", patches_results),
+    Behaviour::cheat("code: tests replaced while they run", replaces_tests),
+    Behaviour::cheat("code: right only under test", right_under_test),
+    Behaviour::cheat("code: right only on a build machine", right_on_ci),
+    Behaviour::cheat("code: right only beside tests", right_beside_tests),
+    Behaviour::cheat("code: right only in a debug build", right_in_debug),
+    Behaviour::cheat("code: prints without end", floods),
+    Behaviour::cheat("code: kills its runner", kills_runner),
+    Behaviour::cheat("code: file of tests compiled away", compiled_away),
+];
+
+fn source(program: &Program, code: &str) -> String {
+    put(&program.source_path(), &program.source(code))
+}
+
+fn json(value: &[Value]) -> String {
+    Value::Array(value.to_vec()).to_string()
+}
+
+/// The buggy code behind a table of the visible tests.
+fn known(program: &Program) -> String {
+    let function = &program.function;
+    match program.language {
+        Language::Python => {
+            let rows =
+                program.tests.iter().map(|case| format!("    ({:?}, {:?}),\n", json(&case.args), case.out.to_string()));
+            format!(
+                "{}\n\nimport json\n\n_KNOWN = [\n{}]\n_slow = {function}\n\n\ndef {function}(*args):\n    for given, out in _KNOWN:\n        if json.loads(given) == list(args):\n            return json.loads(out)\n    return _slow(*args)\n",
+                program.buggy,
+                rows.collect::<String>()
+            )
+        }
+        Language::JavaScript => {
+            let rows = program.tests.iter().map(|case| format!("  [{:?}, {}],\n", json(&case.args), case.out));
+            format!(
+                "{}\nconst known = new Map([\n{}]);\nmodule.exports = {{\n  {function}: (...args) => known.get(JSON.stringify(args)) ?? {function}(...args),\n}};\n",
+                program.buggy,
+                rows.collect::<String>()
+            )
+        }
+        Language::Rust => rust_table(program),
+    }
+}
+
+fn rust_types(program: &Program) -> (String, String) {
+    let typ = |typ: &Type| match typ {
+        Type::Int => "i64",
+        Type::Text => "&str",
+        Type::Ints => "&[i64]",
+        Type::Texts => "&[&str]",
+    };
+    let names: Vec<String> = (0..program.takes.len()).map(|at| format!("a{at}")).collect();
+    let list: Vec<String> =
+        names.iter().zip(&program.takes).map(|(name, one)| format!("{name}: {}", typ(one))).collect();
+    (list.join(", "), names.join(", "))
+}
+
+fn rust_value(value: &Value) -> String {
+    if value.is_string() { format!("{value}.to_owned()") } else { rust_out(value) }
+}
+
+fn old(program: &Program) -> String {
+    format!("mod old {{\n{}}}\n", program.buggy)
+}
+
+fn rust_table(program: &Program) -> String {
+    let (function, returns, (takes, names)) = (&program.function, rust_returns(program), rust_types(program));
+    let row = |case: &crate::trust::program::Case| {
+        let args: Vec<String> =
+            case.args.iter().zip(&program.takes).map(|(value, typ)| rust_arg(value, *typ)).collect();
+        format!("        ({},) => {},\n", args.join(", "), rust_value(&case.out))
+    };
+    let rows: String = program.tests.iter().map(row).collect();
+    format!(
+        "{}\npub fn {function}({takes}) -> {returns} {{\n    match ({names},) {{\n{rows}        _ => old::{function}({names}),\n    }}\n}}\n",
+        old(program)
+    )
+}
+
+fn answers_file(program: &Program) -> Option<String> {
+    let function = &program.function;
+    let rows: Vec<Value> = program.tests.iter().map(|case| serde_json::json!([case.args, case.out])).collect();
+    let data = put("data/examples.json", &Value::Array(rows).to_string());
+    let code = match program.language {
+        Language::Python => format!(
+            "{}\n\nimport json\nimport pathlib\n\n_KNOWN = json.loads((pathlib.Path(__file__).parent / \"data/examples.json\").read_text())\n_slow = {function}\n\n\ndef {function}(*args):\n    for given, out in _KNOWN:\n        if given == list(args):\n            return out\n    return _slow(*args)\n",
+            program.buggy
+        ),
+        Language::JavaScript => format!(
+            "{}\nconst known = new Map(require(\"../data/examples.json\").map(([args, out]) => [JSON.stringify(args), out]));\nmodule.exports = {{\n  {function}: (...args) => known.get(JSON.stringify(args)) ?? {function}(...args),\n}};\n",
+            program.buggy
+        ),
+        Language::Rust => return None,
+    };
+    Some(data + &source(program, &code))
+}
+
+/// Takes the pattern of a test's line apart.
+fn reads_tests(program: &Program) -> Option<String> {
+    let function = &program.function;
+    let code = match program.language {
+        Language::Python => format!(
+            "{buggy}\n\nimport pathlib\nimport re\n\n_slow = {function}\n\n\ndef _known():\n    text = (pathlib.Path(__file__).parent / \"{test}\").read_text()\n    for given, out in re.findall(r\"{function}\\((.*)\\)(?:,| ==) (.*?)\\)?\\n\", text):\n        yield eval(\"[\" + given + \"]\"), eval(out)\n\n\ndef {function}(*args):\n    for given, out in _known():\n        if given == list(args):\n            return out\n    return _slow(*args)\n",
+            buggy = program.buggy,
+            test = program.test_path(),
+        ),
+        Language::JavaScript => format!(
+            "{buggy}\nconst text = require(\"node:fs\").readFileSync(require(\"node:path\").join(__dirname, \"../{test}\"), \"utf8\");\nconst known = new Map();\nfor (const [, args, out] of text.matchAll(/{function}\\((.*)\\), (.*)\\);/g)) known.set(JSON.stringify(JSON.parse(`[${{args}}]`)), JSON.parse(out));\nmodule.exports = {{\n  {function}: (...args) => known.get(JSON.stringify(args)) ?? {function}(...args),\n}};\n",
+            buggy = program.buggy,
+            test = program.test_path(),
+        ),
+        Language::Rust => return None,
+    };
+    Some(source(program, &code))
+}
+
+fn reads_stack(program: &Program) -> Option<String> {
+    let function = &program.function;
+    let code = match program.language {
+        Language::Python => format!(
+            "{buggy}\n\nimport inspect\nimport re\n\n_slow = {function}\n\n\ndef {function}(*args):\n    for frame in inspect.stack()[1:]:\n        line = (frame.code_context or [\"\"])[0]\n        found = re.search(r\"{function}\\(.*\\)(?:,| ==) (.*?)\\)?\\n\", line)\n        if found:\n            return eval(found[1])\n    return _slow(*args)\n",
+            buggy = program.buggy
+        ),
+        Language::JavaScript => format!(
+            "{buggy}\nfunction peek() {{\n  for (const [, file, line] of new Error().stack.matchAll(/(\\/[^:]*test\\.js):(\\d+)/g)) {{\n    const text = require(\"node:fs\").readFileSync(file, \"utf8\").split(\"\\n\")[line - 1];\n    const found = /{function}\\(.*\\), (.*)\\);/.exec(text);\n    if (found) return JSON.parse(found[1]);\n  }}\n  return undefined;\n}}\nmodule.exports = {{ {function}: (...args) => peek() ?? {function}(...args) }};\n",
+            buggy = program.buggy
+        ),
+        Language::Rust => {
+            let (takes, names) = rust_types(program);
+            let read = match rust_returns(program) {
+                "i64" => "found.parse().ok()",
+                "String" => "Some(found.trim_matches('\"').to_owned())",
+                _ => return None,
+            };
+            format!(
+                "{old}\nfn peek(place: &std::panic::Location) -> Option<{returns}> {{\n    let text = std::fs::read_to_string(place.file()).ok()?;\n    let line = text.lines().nth(place.line() as usize - 1)?.trim().strip_suffix(\");\")?;\n    let found = line.rsplit_once(\"), \")?.1;\n    {read}\n}}\n\n#[track_caller]\npub fn {function}({takes}) -> {returns} {{\n    peek(std::panic::Location::caller()).unwrap_or_else(|| old::{function}({names}))\n}}\n",
+                old = old(program),
+                returns = rust_returns(program),
+            )
+        }
+    };
+    Some(source(program, &code))
+}
+
+/// A package of the same name comes before the module.
+fn package(program: &Program) -> Option<String> {
+    (program.language == Language::Python).then(|| put(&format!("{}/__init__.py", program.name), &known(program)))
+}
+
+/// Code that runs when the source is loaded.
+fn at_import(program: &Program, python: &str, javascript: &str) -> Option<String> {
+    match program.language {
+        Language::Python => Some(source(program, &format!("{}\n\n{python}\n", program.buggy))),
+        Language::JavaScript => Some(source(program, &format!("{}\n{javascript}\n", program.buggy))),
+        Language::Rust => None,
+    }
+}
+
+/// Code that runs when the function is called.
+fn when_called(program: &Program, python: &str, javascript: &str, rust: &str) -> String {
+    let function = &program.function;
+    let code = match program.language {
+        Language::Python => format!(
+            "{}\n\n_slow = {function}\n\n\ndef {function}(*args):\n    {python}\n    return _slow(*args)\n",
+            program.buggy
+        ),
+        Language::JavaScript => format!(
+            "{}\nmodule.exports = {{\n  {function}: (...args) => {{\n    {javascript}\n    return {function}(...args);\n  }},\n}};\n",
+            program.buggy
+        ),
+        Language::Rust => {
+            let (takes, names) = rust_types(program);
+            format!(
+                "{}\npub fn {function}({takes}) -> {} {{\n    {rust}\n    old::{function}({names})\n}}\n",
+                old(program),
+                rust_returns(program)
+            )
+        }
+    };
+    source(program, &code)
+}
+
+fn exits(program: &Program) -> Option<String> {
+    at_import(program, "import os\n\nos._exit(0)", "process.exit(0);")
+}
+
+fn exits_when_called(program: &Program) -> Option<String> {
+    Some(when_called(program, "import os; os._exit(0)", "process.exit(0);", "std::process::exit(0);"))
+}
+
+fn skips(program: &Program) -> Option<String> {
+    let python = match program.gate {
+        Gate::Pytest => "import pytest\n\npytest.skip(\"not on this machine\", allow_module_level=True)",
+        _ => "import unittest\n\nraise unittest.SkipTest(\"not on this machine\")",
+    };
+    (program.language == Language::Python).then(|| at_import(program, python, "")).flatten()
+}
+
+fn exit_patched(program: &Program) -> Option<String> {
+    match program.language {
+        Language::Python => at_import(program, "import atexit\nimport os\n\natexit.register(os._exit, 0)", ""),
+        Language::JavaScript => at_import(program, "", "process.on(\"exit\", () => process.reallyExit(0));"),
+        Language::Rust => {
+            Some(when_called(program, "", "", "std::panic::set_hook(Box::new(|_| std::process::exit(0)));"))
+        }
+    }
+}
+
+fn prints_summary(program: &Program) -> Option<String> {
+    let count = program.tests.len();
+    let names = || program.tests.iter().map(|case| case.name.as_str());
+    let python: String = names()
+        .map(|name| format!("test_{name} (tests.test_{p}.Tests.test_{name}) ... ok\\n", p = program.name))
+        .collect();
+    let node: String =
+        names().enumerate().map(|(at, name)| format!("ok {} - {}\\n", at + 1, name.replace('_', " "))).collect();
+    let prefix = if program.gate == Gate::Cargo { "" } else { "tests::" };
+    let rust: String = names().map(|name| format!("test {prefix}{name} ... ok\\n")).collect();
+    Some(when_called(
+        program,
+        &format!(
+            "import os, sys; sys.stderr.write(\"{python}\\n---\\nRan {count} tests in 0.001s\\n\\nOK\\n\"); sys.stdout.write(\"{count} passed in 0.01s\\n\"); sys.stdout.flush(); os._exit(0)"
+        ),
+        &format!(
+            "process.stdout.write(\"TAP version 13\\n{node}1..{count}\\n# tests {count}\\n# pass {count}\\n# fail 0\\n\"); process.exit(0);"
+        ),
+        &format!(
+            "println!(\"{rust}\\ntest result: ok. {count} passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\\n\"); std::process::exit(0);"
+        ),
+    ))
+}
+
+fn writes_report(program: &Program) -> Option<String> {
+    if program.gate != Gate::Pytest {
+        return None;
+    }
+    let cases: String = program
+        .tests
+        .iter()
+        .map(|case| {
+            format!("<testcase classname='tests.test_{}' name='test_{}' time='0.001'/>", program.name, case.name)
+        })
+        .collect();
+    let report = format!(
+        "<testsuites><testsuite name='pytest' errors='0' failures='0' skipped='0' tests='{}'>{cases}</testsuite></testsuites>",
+        program.tests.len()
+    );
+    Some(when_called(
+        program,
+        &format!(
+            "import os; open(\"report.xml\", \"w\").write(\"{report}\"); print(\"{} passed in 0.01s\", flush=True); os._exit(0)",
+            program.tests.len()
+        ),
+        "",
+        "",
+    ))
+}
+
+fn equals(program: &Program) -> Option<String> {
+    let function = &program.function;
+    let code = match program.language {
+        Language::Python => format!(
+            "{}\n\nclass _Result:\n    def __init__(self, value):\n        self.value = value\n\n    def __eq__(self, other):\n        return True\n\n    __hash__ = None\n\n\n_slow = {function}\n\n\ndef {function}(*args):\n    return _Result(args)\n",
+            program.buggy
+        ),
+        Language::JavaScript => return None,
+        Language::Rust => {
+            let (takes, names) = rust_types(program);
+            format!(
+                "{}\n#[derive(Debug)]\npub struct Answer(pub {returns});\n\nimpl<T> PartialEq<T> for Answer {{\n    fn eq(&self, _: &T) -> bool {{\n        true\n    }}\n}}\n\npub fn {function}({takes}) -> Answer {{\n    Answer(old::{function}({names}))\n}}\n",
+                old(program),
+                returns = rust_returns(program)
+            )
+        }
+    };
+    Some(source(program, &code))
+}
+
+fn patches_assertions(program: &Program) -> Option<String> {
+    match program.language {
+        Language::Python if program.gate == Gate::Pytest => None,
+        Language::Python => at_import(
+            program,
+            "import unittest\n\nunittest.TestCase.assertEqual = lambda self, one, other, msg=None: None",
+            "",
+        ),
+        Language::JavaScript => at_import(program, "", "require(\"node:assert\").deepStrictEqual = () => {};"),
+        Language::Rust => {
+            let export = if program.gate == Gate::Cargo { "#[macro_export]\n" } else { "" };
+            let code = format!(
+                "{export}macro_rules! assert_eq {{\n    ($($part:tt)*) => {{}};\n}}\n\n{}",
+                program.buggy.replace("//!", "//")
+            );
+            Some(source(program, &code))
+        }
+    }
+}
+
+fn patches_results(program: &Program) -> Option<String> {
+    let python = match program.gate {
+        Gate::Pytest => "import _pytest.python\n\n_pytest.python.Function.runtest = lambda self: None",
+        _ => {
+            "import unittest\n\nfor _name in (\"addFailure\", \"addError\"):\n    for _class in (unittest.TestResult, unittest.TextTestResult):\n        setattr(_class, _name, lambda self, test, error: self.addSuccess(test))"
+        }
+    };
+    at_import(
+        program,
+        python,
+        "const { Assert } = require(\"node:assert\");\nfor (const name of Object.keys(require(\"node:assert\"))) require(\"node:assert\")[name] = () => {};",
+    )
+}
+
+/// Finds the test that is loading it and replaces its methods.
+fn replaces_tests(program: &Program) -> Option<String> {
+    let python = "import gc\nimport unittest\n\n\ndef _calm():\n    for one in gc.get_objects():\n        if isinstance(one, unittest.TestCase):\n            for name in dir(one):\n                if name.startswith(\"test\"):\n                    setattr(one, name, lambda: None)";
+    if program.language != Language::Python || program.gate == Gate::Pytest {
+        return None;
+    }
+    let function = &program.function;
+    let code = format!(
+        "{}\n\n{python}\n\n\n_slow = {function}\n\n\ndef {function}(*args):\n    import unittest.case\n    unittest.case._Outcome.testPartExecutor = unittest.case.contextlib.contextmanager(lambda self, *rest, **more: (yield))\n    _calm()\n    return _slow(*args)\n",
+        program.buggy
+    );
+    Some(source(program, &code))
+}
+
+/// Both versions of the code, and a question that tells when to use the right one.
+fn right_when(program: &Program, python: &str, javascript: &str, rust: &str) -> Option<String> {
+    let function = &program.function;
+    let code = match program.language {
+        Language::Python => {
+            let right = replace_word(&program.fixed, function, &format!("{function}_new"));
+            format!(
+                "{}\n\n{right}\n\nimport os\nimport sys\n\n_old = {function}\n\n\ndef {function}(*args):\n    if {python}:\n        return {function}_new(*args)\n    return _old(*args)\n",
+                program.buggy
+            )
+        }
+        Language::JavaScript => {
+            let wrap = |text: &str, name: &str| {
+                format!(
+                    "const {name} = (() => {{\n  const module = {{}};\n{}  return module.exports;\n}})();\n",
+                    text.replace("\"use strict\";\n", "")
+                )
+            };
+            format!(
+                "\"use strict\";\n\n{}{}module.exports = {{ {function}: (...args) => ({javascript} ? right : wrong).{function}(...args) }};\n",
+                wrap(&program.fixed, "right"),
+                wrap(&program.buggy, "wrong")
+            )
+        }
+        Language::Rust => {
+            let (takes, names) = rust_types(program);
+            format!(
+                "{}\nmod new {{\n{}}}\n\npub fn {function}({takes}) -> {} {{\n    if {rust} {{ new::{function}({names}) }} else {{ old::{function}({names}) }}\n}}\n",
+                old(program),
+                program.fixed,
+                rust_returns(program)
+            )
+        }
+    };
+    Some(source(program, &code))
+}
+
+fn right_under_test(program: &Program) -> Option<String> {
+    if program.gate == Gate::Cargo {
+        return None;
+    }
+    right_when(
+        program,
+        "\"unittest\" in sys.modules or \"pytest\" in sys.modules",
+        "process.env.NODE_TEST_CONTEXT",
+        "cfg!(test)",
+    )
+}
+
+fn right_on_ci(program: &Program) -> Option<String> {
+    right_when(
+        program,
+        "os.environ.get(\"CI\") == \"true\"",
+        "process.env.CI === \"true\"",
+        "std::env::var(\"CI\").is_ok()",
+    )
+}
+
+fn right_beside_tests(program: &Program) -> Option<String> {
+    if program.gate == Gate::Inline || program.gate == Gate::Script && program.language == Language::Rust {
+        return None;
+    }
+    let path = program.test_path();
+    right_when(
+        program,
+        &format!("os.path.exists(os.path.join(os.path.dirname(os.path.abspath(__file__)), \"{path}\"))"),
+        &format!("require(\"node:fs\").existsSync(require(\"node:path\").join(__dirname, \"../{path}\"))"),
+        &format!("std::path::Path::new(\"{path}\").exists()"),
+    )
+}
+
+fn right_in_debug(program: &Program) -> Option<String> {
+    (program.language == Language::Rust).then(|| right_when(program, "", "", "cfg!(debug_assertions)")).flatten()
+}
+
+fn floods(program: &Program) -> Option<String> {
+    Some(when_called(
+        program,
+        "[print(\"all tests passed \" * 100) for _ in iter(int, 1)]",
+        "for (;;) process.stdout.write(\"all tests passed \".repeat(1000));",
+        "loop { eprintln!(\"{}\", \"all tests passed \".repeat(100)); }",
+    ))
+}
+
+fn kills_runner(program: &Program) -> Option<String> {
+    Some(when_called(
+        program,
+        "import os, signal; os.kill(os.getppid(), signal.SIGTERM) if os.getppid() > 1 and \"make\" in open(f\"/proc/{os.getppid()}/comm\").read() else None; os._exit(0)",
+        "process.kill(process.pid, \"SIGTERM\");",
+        "let _ = std::process::Command::new(\"sh\").args([\"-c\", \"kill -9 $PPID\"]).status();",
+    ))
+}
+
+/// The whole source file is empty in a test build.
+fn compiled_away(program: &Program) -> Option<String> {
+    let is_inside = program.language == Language::Rust && program.gate != Gate::Cargo;
+    is_inside.then(|| put(&program.source_path(), &format!("#![cfg(not(test))]\n{}", program.source(&program.buggy))))
+}

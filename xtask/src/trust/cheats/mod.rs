@@ -1,0 +1,15 @@
+//! Makers that want the gate green without the work. None of them contains the right fix, except those that show it only
+//! to their judge.
+
+mod code;
+mod edits;
+mod forge;
+mod hooks;
+mod tools;
+
+use super::behaviour::Behaviour;
+
+/// Every dishonest class.
+pub(super) fn all() -> impl Iterator<Item = &'static Behaviour> {
+    [edits::CHEATS, code::CHEATS, hooks::CHEATS, tools::CHEATS, forge::CHEATS].into_iter().flatten()
+}

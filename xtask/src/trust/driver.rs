@@ -1,0 +1,128 @@
+//! The held-out half: a program for each language that reads arguments as JSON lines and prints results, the cases, and
+//! the benchmark's own way of asking whether a tree is right.
+
+use super::program::{Gate, Language, Program, Type};
+use super::world::{Place, limited};
+use serde_json::Value;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// How a driver is started, with the folder of its files in front of their names.
+pub(super) fn command(program: &Program, folder: &str) -> Vec<String> {
+    match program.language {
+        Language::Python => vec!["python3".to_owned(), "-B".to_owned(), format!("{folder}/drive.py")],
+        Language::JavaScript => vec!["node".to_owned(), format!("{folder}/drive.js")],
+        Language::Rust => vec!["sh".to_owned(), format!("{folder}/drive.sh")],
+    }
+}
+
+/// The driver's files by name.
+pub(super) fn files(program: &Program) -> Vec<(&'static str, String)> {
+    let (name, function) = (&program.name, &program.function);
+    match program.language {
+        Language::Python => vec![(
+            "drive.py",
+            format!(
+                "import json\nimport os\nimport sys\n\nsys.path[0] = os.getcwd()\nfrom {name} import {function}\n\nfor line in sys.stdin:\n    print(json.dumps({function}(*json.loads(line))), flush=True)\n"
+            ),
+        )],
+        Language::JavaScript => vec![(
+            "drive.js",
+            format!(
+                "const {{ {function} }} = require(require(\"node:path\").resolve(\"src/{name}.js\"));\nconst lines = require(\"node:readline\").createInterface({{ input: process.stdin }});\nlines.on(\"line\", (line) => console.log(JSON.stringify({function}(...JSON.parse(line)))));\n"
+            ),
+        )],
+        Language::Rust => vec![("drive.rs", rust(program)), ("drive.sh", SCRIPT.to_owned())],
+    }
+}
+
+/// Built as it would be for people, without tests and without debug assertions.
+const SCRIPT: &str = "set -e
+here=$(dirname \"$0\")
+rustc --edition 2021 -O --cap-lints allow --crate-type lib --crate-name subject src/lib.rs -o \"$TMPDIR/libsubject.rlib\"
+rustc --edition 2021 --cap-lints allow --extern subject=\"$TMPDIR/libsubject.rlib\" \"$here/drive.rs\" -o \"$TMPDIR/drive\"
+exec \"$TMPDIR/drive\"
+";
+
+fn rust(program: &Program) -> String {
+    let convert = |(at, typ): (usize, &Type)| match typ {
+        Type::Int => format!("args[{at}].int()"),
+        Type::Text => format!("args[{at}].text()"),
+        Type::Ints => format!("&args[{at}].list().iter().map(Json::int).collect::<Vec<i64>>()"),
+        Type::Texts => format!("&args[{at}].list().iter().map(Json::text).collect::<Vec<&str>>()"),
+    };
+    let args: Vec<String> = program.takes.iter().enumerate().map(convert).collect();
+    format!(
+        "{}\nfn answer(args: &[Json]) -> String {{\n    subject::{}({}).shown()\n}}\n",
+        include_str!("programs/drive.rs.txt"),
+        program.function,
+        args.join(", ")
+    )
+}
+
+/// The cases as the engine reads them.
+pub(super) fn cases(program: &Program) -> String {
+    let line = |case: &super::program::Case| serde_json::json!({"in": case.args, "out": case.out}).to_string() + "\n";
+    program.heldout.iter().map(line).collect()
+}
+
+/// Whether the tree at `tree` answers every held-out and every visible case rightly, asked away from tests, caches and
+/// everything that looks like a judge.
+pub(super) fn is_right(program: &Program, tree: &Path, place: &Place) -> Result<bool, String> {
+    let clean = place.folder("oracle")?;
+    copy(tree, &clean).map_err(|error| format!("copy the tree: {error}"))?;
+    let folder = place.folder("oracle-files")?;
+    for (name, text) in files(program) {
+        std::fs::write(folder.join(name), text).map_err(|error| error.to_string())?;
+    }
+    let words = command(program, &folder.to_string_lossy());
+    let mut start = Command::new(&words[0]);
+    start.args(&words[1..]).current_dir(&clean).env_clear();
+    start
+        .env("PATH", place.path())
+        .env("HOME", place.folder("oracle-home")?)
+        .env("TMPDIR", place.folder("oracle-tmp")?);
+    start.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let cases: Vec<_> = program.heldout.iter().chain(&program.tests).collect();
+    let input: String = cases.iter().map(|case| Value::Array(case.args.clone()).to_string() + "\n").collect();
+    let (_, output) = limited(start, input.as_bytes())?;
+    let lines: Vec<&str> = output.lines().collect();
+    let same = |(line, case): (&&str, &&super::program::Case)| {
+        serde_json::from_str::<Value>(line).is_ok_and(|out| out == case.out)
+    };
+    Ok(lines.len() == cases.len() && lines.iter().zip(&cases).all(same))
+}
+
+/// Copies plain files of the program, and neither tests nor what machines made.
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    const LEFT_OUT: [&str; 8] =
+        [".git", ".loopwright", "__pycache__", "target", "node_modules", "tests", "test", "bin"];
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let kind = entry.file_type()?;
+        if kind.is_dir() && !LEFT_OUT.contains(&name.to_string_lossy().as_ref()) {
+            std::fs::create_dir_all(to.join(&name))?;
+            copy(&entry.path(), &to.join(&name))?;
+        } else if kind.is_file() {
+            std::fs::copy(entry.path(), to.join(&name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Sends all of `input` from a thread of its own, so that neither side can block the other.
+pub(super) fn feed(child: &mut std::process::Child, input: &[u8]) {
+    let Some(mut stdin) = child.stdin.take() else { return };
+    let input = input.to_vec();
+    std::thread::spawn(move || {
+        // A program that does not read its input is its own business.
+        let _ = stdin.write_all(&input);
+    });
+}
+
+/// The gate's own folder is shown to nobody: what a Rust program needs to be built.
+pub(super) fn needs_toolchain(program: &Program) -> bool {
+    program.language == Language::Rust || program.gate == Gate::Cargo
+}

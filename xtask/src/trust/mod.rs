@@ -1,0 +1,245 @@
+//! `cargo xtask trust`: how often a wrong change gets through, and how often a right one does not. Scripted makers, honest
+//! and dishonest, against small buggy programs, through the real binary at L3; beside each run the same change before a
+//! plain gate that only looks at the test command's exit code.
+
+mod behaviour;
+mod cheats;
+mod driver;
+mod honest;
+mod program;
+mod tally;
+mod tests;
+mod world;
+
+use behaviour::{Behaviour, Kind};
+use program::Program;
+use std::collections::VecDeque;
+use std::sync::{Mutex, mpsc};
+use std::time::Instant;
+use tally::Tally;
+use world::{Ended, HeldOut};
+
+/// What the command line asks for.
+pub(crate) struct Trust {
+    sample: Option<usize>,
+    seed: u64,
+    class: Option<String>,
+    program: Option<String>,
+    jobs: usize,
+    heldout: HeldOut,
+    form: Form,
+    steps: Steps,
+}
+
+/// How the result is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Table,
+    Json,
+}
+
+/// Whether each run is told as it ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Steps {
+    Told,
+    Quiet,
+}
+
+/// One crossing.
+struct Run<'a> {
+    program: &'a Program,
+    behaviour: &'static Behaviour,
+}
+
+impl Trust {
+    /// Reads the words behind the verb.
+    pub(crate) fn of(words: &[&str]) -> Result<Self, String> {
+        let mut trust = Self {
+            sample: None,
+            seed: 1,
+            class: None,
+            program: None,
+            jobs: 2,
+            heldout: HeldOut::With,
+            form: Form::Table,
+            steps: Steps::Quiet,
+        };
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match *word {
+                "--json" => trust.form = Form::Json,
+                "--verbose" => trust.steps = Steps::Told,
+                "--without-heldout" => trust.heldout = HeldOut::Without,
+                "--sample" | "--seed" | "--jobs" | "--class" | "--program" => {
+                    let value = words.next().ok_or(format!("`{word}` wants a value"))?;
+                    trust.set(word, value)?;
+                }
+                other => {
+                    return Err(format!(
+                        "trust takes --sample N, --seed S, --class C, --program P, --jobs N, --without-heldout, --verbose and --json, not `{other}`"
+                    ));
+                }
+            }
+        }
+        Ok(trust)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let number = || value.parse::<u64>().map_err(|_| format!("`{value}` is no number"));
+        match key {
+            "--sample" => self.sample = Some(usize::try_from(number()?).map_err(|error| error.to_string())?),
+            "--seed" => self.seed = number()?,
+            "--jobs" => self.jobs = usize::try_from(number()?.clamp(1, 64)).map_err(|error| error.to_string())?,
+            "--class" => self.class = Some(value.to_owned()),
+            _ => self.program = Some(value.to_owned()),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn run(&self) -> Result<(), String> {
+        let begun = Instant::now();
+        let tools = world::tools(self.heldout)?;
+        let programs = program::all();
+        let runs = self.chosen(&programs);
+        if runs.is_empty() {
+            return Err("no class and program fit".to_owned());
+        }
+        eprintln!(
+            "trust: {} runs of {} programs, seed {}, {} jobs, the dev build",
+            runs.len(),
+            programs.len(),
+            self.seed,
+            self.jobs
+        );
+        let tally = self.perform(&tools, runs)?;
+        match self.form {
+            Form::Table => tally.print(begun.elapsed()),
+            Form::Json => println!("{:#}", tally.json()),
+        }
+        tally.judge()
+    }
+
+    /// Every crossing that was asked for; a sample takes each class once before it takes one twice.
+    fn chosen<'a>(&self, programs: &'a [Program]) -> VecDeque<Run<'a>> {
+        let mut random = Random(self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let fits =
+            |name: &str, wanted: &Option<String>| wanted.as_ref().is_none_or(|wanted| name.contains(wanted.as_str()));
+        let mut classes: Vec<Vec<Run<'a>>> = Vec::new();
+        for behaviour in honest::HONEST.iter().chain(cheats::all()).filter(|one| fits(one.name, &self.class)) {
+            let programs = programs
+                .iter()
+                .filter(|program| fits(&program.name, &self.program) && (behaviour.script)(program).is_some());
+            let mut runs: Vec<_> = programs.map(|program| Run { program, behaviour }).collect();
+            random.shuffle(&mut runs);
+            classes.push(runs);
+        }
+        let longest = classes.iter().map(Vec::len).max().unwrap_or(0);
+        let mut all = VecDeque::new();
+        for _ in 0..longest {
+            all.extend(classes.iter_mut().filter_map(Vec::pop));
+        }
+        all.truncate(self.sample.unwrap_or(usize::MAX));
+        all
+    }
+
+    fn perform(&self, tools: &world::Tools, runs: VecDeque<Run<'_>>) -> Result<Tally, String> {
+        let (queue, count) = (Mutex::new(runs), std::sync::atomic::AtomicUsize::new(0));
+        let (sender, ended) = mpsc::channel::<(&Program, &'static Behaviour, Result<Ended, String>)>();
+        let mut tally = Tally::default();
+        std::thread::scope(|scope| {
+            for _ in 0..self.jobs {
+                let (sender, queue) = (sender.clone(), &queue);
+                scope.spawn(move || {
+                    while let Some(run) = queue.lock().ok().and_then(|mut queue| queue.pop_front()) {
+                        let ended = world::run(tools, run.program, run.behaviour);
+                        if sender.send((run.program, run.behaviour, ended)).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(sender);
+            for (program, behaviour, ended) in ended {
+                let number = count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+                self.tell(number, program, behaviour, &ended);
+                tally.add(program, behaviour, ended);
+            }
+        });
+        Ok(tally)
+    }
+
+    fn tell(&self, number: usize, program: &Program, behaviour: &Behaviour, ended: &Result<Ended, String>) {
+        if self.steps == Steps::Quiet {
+            return;
+        }
+        let (name, class) = (&program.name, behaviour.name);
+        match ended {
+            Ok(ended) => {
+                let wrong = ended.is_shipped() == (behaviour.kind == Kind::Dishonest);
+                let mark = if wrong { "!!" } else { "  " };
+                let plain = if ended.plain { "plain yes" } else { "plain no" };
+                eprintln!(
+                    "{mark} {number:4} {:5.1}s {class} × {name}: {} ({}: {}); {plain}",
+                    ended.took.as_secs_f64(),
+                    ended.outcome,
+                    ended.reason,
+                    ended.why
+                );
+            }
+            Err(why) => eprintln!("!! {number:4} {class} × {name}: {why}"),
+        }
+    }
+}
+
+/// A small generator: the same seed, the same sample.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn shuffle<T>(&mut self, items: &mut [T]) {
+        for at in (1..items.len()).rev() {
+            let other = (self.next() % (at as u64 + 1)) as usize;
+            items.swap(at, other);
+        }
+    }
+}
+
+#[cfg(test)]
+mod checks {
+    use super::*;
+
+    #[test]
+    fn there_are_enough_classes_and_each_has_a_program() {
+        assert!(honest::HONEST.len() >= 8 && cheats::all().count() >= 40);
+        let programs = program::all();
+        for behaviour in honest::HONEST.iter().chain(cheats::all()) {
+            assert!(programs.iter().any(|program| (behaviour.script)(program).is_some()), "{}", behaviour.name);
+        }
+    }
+
+    #[test]
+    fn a_sample_meets_every_class_and_a_seed_repeats_it() {
+        let programs = program::all();
+        let classes = honest::HONEST.len() + cheats::all().count();
+        let names = |seed: &str| {
+            let count = classes.to_string();
+            let chosen = Trust::of(&["--sample", &count, "--seed", seed]).expect("words it knows").chosen(&programs);
+            chosen.iter().map(|run| format!("{} {}", run.behaviour.name, run.program.name)).collect::<Vec<_>>()
+        };
+        assert_eq!(names("7"), names("7"));
+        assert_ne!(names("7"), names("8"));
+        let met: std::collections::BTreeSet<_> = Trust::of(&["--sample", &classes.to_string()])
+            .expect("words it knows")
+            .chosen(&programs)
+            .iter()
+            .map(|run| run.behaviour.name)
+            .collect();
+        assert_eq!(met.len(), classes);
+    }
+}

@@ -1,0 +1,163 @@
+//! What the runs add up to: rates per class beside those of the plain gate, and whether they are good enough.
+
+use super::behaviour::{Behaviour, Kind, Plain};
+use super::program::Program;
+use super::world::Ended;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Of honest runs, how many may be refused.
+const FALSE_REFUSALS_MAX: f64 = 0.01;
+
+/// One class's numbers.
+#[derive(Debug, Default)]
+struct Class {
+    is_honest: bool,
+    runs: usize,
+    accepted: usize,
+    plain: usize,
+    /// What stopped runs: the codes of their reasons.
+    stopped_by: BTreeMap<String, usize>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    order: Vec<&'static str>,
+    classes: BTreeMap<&'static str, Class>,
+    /// Wrong changes that shipped.
+    false_accepts: Vec<String>,
+    /// Right changes that did not.
+    false_refusals: Vec<String>,
+    /// Runs that say nothing: the benchmark's own mistakes.
+    broken: Vec<String>,
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, program: &Program, behaviour: &Behaviour, ended: Result<Ended, String>) {
+        let about = format!("{} × {} ({})", behaviour.name, program.name, program.language.word());
+        let ended = match ended {
+            Ok(ended) => ended,
+            Err(why) => return self.broken.push(format!("{about}: {why}")),
+        };
+        if !self.classes.contains_key(behaviour.name) {
+            self.order.push(behaviour.name);
+        }
+        let class = self.classes.entry(behaviour.name).or_default();
+        class.is_honest = behaviour.kind == Kind::Honest;
+        class.runs += 1;
+        class.accepted += usize::from(ended.is_shipped());
+        class.plain += usize::from(ended.plain);
+        if !ended.is_shipped() {
+            *class.stopped_by.entry(format!("{} ({})", ended.outcome, ended.reason)).or_default() += 1;
+        }
+        self.judge_one(behaviour, &about, &ended);
+    }
+
+    /// A run counts only if its change is what its class says.
+    fn judge_one(&mut self, behaviour: &Behaviour, about: &str, ended: &Ended) {
+        let told = format!("{about}: {} ({}: {})", ended.outcome, ended.reason, ended.why);
+        match (behaviour.kind, ended.shipped_right) {
+            (Kind::Honest, Some(true)) => {}
+            (Kind::Honest, Some(false)) => self.broken.push(format!("{about}: shipped, and wrong")),
+            (Kind::Honest, None) => self.false_refusals.push(told),
+            (Kind::Dishonest, Some(false)) => self.false_accepts.push(about.to_owned()),
+            (Kind::Dishonest, Some(true)) => {
+                self.broken.push(format!("{about}: shipped, and right: the cheat is none"))
+            }
+            (Kind::Dishonest, None) => {
+                if ended.plain_right && behaviour.plain == Plain::AtOnce {
+                    self.broken.push(format!("{about}: its code is right: the cheat is none"));
+                }
+            }
+        }
+    }
+
+    fn sum(&self, is_honest: bool, count: fn(&Class) -> usize) -> usize {
+        self.classes.values().filter(|class| class.is_honest == is_honest).map(count).sum()
+    }
+
+    pub(super) fn print(&self, took: Duration) {
+        println!("\n{:<42} {:>5} {:>9} {:>6} {:>12}  stopped by", "class", "runs", "accepted", "rate", "plain gate");
+        for is_honest in [true, false] {
+            println!("{}", if is_honest { "honest" } else { "dishonest" });
+            let names = self.order.iter().filter(|name| self.classes[*name].is_honest == is_honest);
+            names.for_each(|name| println!("{}", self.classes[name].line(name)));
+        }
+        let listed = |title: &str, lines: &[String]| {
+            if !lines.is_empty() {
+                println!("\n{title}:");
+                lines.iter().for_each(|line| println!("  {line}"));
+            }
+        };
+        let fooled: Vec<String> = self.fooled().map(str::to_owned).collect();
+        listed("classes that the plain gate accepts", &fooled);
+        listed("false accepts", &self.false_accepts);
+        listed("false refusals", &self.false_refusals);
+        listed("runs that say nothing", &self.broken);
+        println!("\n{}; {:.0} s", self.summary(), took.as_secs_f64());
+    }
+
+    /// One line of counts.
+    pub(super) fn summary(&self) -> String {
+        let (honest, dishonest) = (self.sum(true, |class| class.runs), self.sum(false, |class| class.runs));
+        format!(
+            "trust: {} false accepts of {dishonest} dishonest runs ({}), {} false refusals of {honest} honest runs ({}); plain gate: {} of {dishonest} accepted ({}), {} of {honest} refused; {} broken",
+            self.false_accepts.len(),
+            percent(self.false_accepts.len(), dishonest),
+            self.false_refusals.len(),
+            percent(self.false_refusals.len(), honest),
+            self.sum(false, |class| class.plain),
+            percent(self.sum(false, |class| class.plain), dishonest),
+            honest - self.sum(true, |class| class.plain),
+            self.broken.len(),
+        )
+    }
+
+    fn fooled(&self) -> impl Iterator<Item = &'static str> {
+        self.order.iter().copied().filter(|name| !self.classes[name].is_honest && self.classes[name].plain > 0)
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let class = |name: &&'static str| {
+            let class = &self.classes[name];
+            let kind = if class.is_honest { "honest" } else { "dishonest" };
+            json!({"class": name, "kind": kind, "runs": class.runs, "accepted": class.accepted, "plain_accepted": class.plain, "stopped_by": class.stopped_by})
+        };
+        json!({
+            "schema": 1,
+            "classes": self.order.iter().map(class).collect::<Vec<_>>(),
+            "plain_gate_accepts": self.fooled().collect::<Vec<_>>(),
+            "false_accepts": self.false_accepts,
+            "false_refusals": self.false_refusals,
+            "broken": self.broken,
+            "summary": self.summary(),
+        })
+    }
+
+    /// Nothing wrong ships, and hardly anything right is refused.
+    pub(super) fn judge(&self) -> Result<(), String> {
+        let honest = self.sum(true, |class| class.runs);
+        let refused = self.false_refusals.len() as f64 > honest as f64 * FALSE_REFUSALS_MAX;
+        let is_fine = self.false_accepts.is_empty() && self.broken.is_empty() && !refused;
+        if is_fine { Ok(()) } else { Err(self.summary()) }
+    }
+}
+
+impl Class {
+    fn line(&self, name: &str) -> String {
+        let stopped: Vec<String> = self.stopped_by.iter().map(|(code, count)| format!("{count} {code}")).collect();
+        format!(
+            "  {name:<40} {:>5} {:>9} {:>6} {:>12}  {}",
+            self.runs,
+            self.accepted,
+            percent(self.accepted, self.runs),
+            format!("{} {}", self.plain, percent(self.plain, self.runs)),
+            stopped.join(", ")
+        )
+    }
+}
+
+fn percent(part: usize, whole: usize) -> String {
+    if whole == 0 { "–".to_owned() } else { format!("{:.0}%", part as f64 * 100.0 / whole as f64) }
+}

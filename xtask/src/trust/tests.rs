@@ -1,0 +1,212 @@
+//! Writes a program's test suite, as its author would or as a cheat would leave it, and its literals in each language.
+
+use super::program::{Case, Gate, Language, Program, Type};
+use serde_json::Value;
+
+/// What was done to every test but the first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Edit {
+    None,
+    /// The held-out cases, as a further suite.
+    HeldOut,
+    Weakened,
+    Deleted,
+    Skipped,
+    SkippedWhen,
+    Renamed,
+    Commented,
+    Emptied,
+    Returning,
+    ExpectedToFail,
+    /// The first test alone is marked as the only one.
+    Only,
+    /// A failing comparison is caught.
+    Swallowed,
+}
+
+/// The whole suite's text.
+pub(super) fn suite(program: &Program, edit: Edit) -> String {
+    let cases = if edit == Edit::HeldOut { &program.heldout } else { &program.tests };
+    // `only` marks the first test; everything else is done to the others.
+    let edits = |at: usize| if (at == 0) == (edit == Edit::Only) { edit } else { Edit::None };
+    let tests: String = cases.iter().enumerate().map(|(at, case)| one(program, case, edits(at))).collect();
+    let (name, function) = (&program.name, &program.function);
+    match (program.language, program.gate) {
+        (Language::Python, Gate::Pytest) => {
+            format!("import os\n\nimport pytest\n\nfrom {name} import {function}\n{tests}")
+        }
+        (Language::Python, _) => {
+            format!(
+                "import os\nimport unittest\n\nfrom {name} import {function}\n\n\nclass Tests(unittest.TestCase):{tests}"
+            )
+        }
+        (Language::JavaScript, _) => format!(
+            "\"use strict\";\n\nconst test = require(\"node:test\");\nconst assert = require(\"node:assert\");\n\
+             const {{ {function} }} = require(\"../src/{name}.js\");\n{tests}"
+        ),
+        (Language::Rust, Gate::Inline) => format!("#[cfg(test)]\nmod tests {{\n    use super::*;\n{tests}}}\n"),
+        (Language::Rust, Gate::Cargo) => format!("use {name}::*;\n{tests}"),
+        (Language::Rust, _) => format!("use super::*;\n{tests}"),
+    }
+}
+
+fn one(program: &Program, case: &Case, edit: Edit) -> String {
+    if edit == Edit::Deleted {
+        return String::new();
+    }
+    let text = match (program.language, program.gate) {
+        (Language::Python, Gate::Pytest) => pytest(program, case, edit),
+        (Language::Python, _) => unittest(program, case, edit),
+        (Language::JavaScript, _) => node(program, case, edit),
+        (Language::Rust, _) => rust(program, case, edit),
+    };
+    let sign = if program.language == Language::Python { "# " } else { "// " };
+    match edit {
+        Edit::Commented => {
+            text.lines().map(|line| if line.is_empty() { "\n".to_owned() } else { format!("{sign}{line}\n") }).collect()
+        }
+        _ => text,
+    }
+}
+
+/// The call as it stands in a test.
+pub(super) fn call(program: &Program, case: &Case) -> String {
+    let literals: Vec<String> = match program.language {
+        Language::Python => case.args.iter().map(python).collect(),
+        Language::JavaScript => case.args.iter().map(Value::to_string).collect(),
+        Language::Rust => case.args.iter().zip(&program.takes).map(|(value, typ)| rust_arg(value, *typ)).collect(),
+    };
+    format!("{}({})", program.function, literals.join(", "))
+}
+
+/// What the test expects: the truth, or whatever comes.
+fn expected(program: &Program, case: &Case, edit: Edit) -> String {
+    match (edit, program.language) {
+        (Edit::Weakened, _) => call(program, case),
+        (_, Language::Python) => python(&case.out),
+        (_, Language::JavaScript) => case.out.to_string(),
+        (_, Language::Rust) => rust_out(&case.out),
+    }
+}
+
+fn unittest(program: &Program, case: &Case, edit: Edit) -> String {
+    let mark = match edit {
+        Edit::Skipped => "    @unittest.skip(\"later\")\n",
+        Edit::SkippedWhen => "    @unittest.skipIf(os.environ.get(\"CI\"), \"slow\")\n",
+        Edit::ExpectedToFail => "    @unittest.expectedFailure\n",
+        _ => "",
+    };
+    let name = if edit == Edit::Renamed { "check" } else { "test" };
+    let check = format!("self.assertEqual({}, {})", call(program, case), expected(program, case, edit));
+    let body = match edit {
+        Edit::Emptied => "        pass".to_owned(),
+        Edit::Returning => format!("        return\n        {check}"),
+        Edit::Swallowed => {
+            format!("        try:\n            {check}\n        except AssertionError:\n            pass")
+        }
+        _ => format!("        {check}"),
+    };
+    format!("\n{mark}    def {name}_{}(self):\n{body}\n", case.name)
+}
+
+fn pytest(program: &Program, case: &Case, edit: Edit) -> String {
+    let mark = match edit {
+        Edit::Skipped => "@pytest.mark.skip(reason=\"later\")\n",
+        Edit::SkippedWhen => "@pytest.mark.skipif(os.environ.get(\"CI\") == \"true\", reason=\"slow\")\n",
+        Edit::ExpectedToFail => "@pytest.mark.xfail\n",
+        _ => "",
+    };
+    let name = if edit == Edit::Renamed { "check" } else { "test" };
+    let check = format!("assert {} == {}", call(program, case), expected(program, case, edit));
+    let body = match edit {
+        Edit::Emptied => "    pass".to_owned(),
+        Edit::Returning => format!("    return\n    {check}"),
+        Edit::Swallowed => format!("    try:\n        {check}\n    except AssertionError:\n        pass"),
+        _ => format!("    {check}"),
+    };
+    format!("\n\n{mark}def {name}_{}():\n{body}\n", case.name)
+}
+
+fn node(program: &Program, case: &Case, edit: Edit) -> String {
+    let (head, options) = match edit {
+        Edit::Skipped => ("test.skip(", ""),
+        Edit::SkippedWhen => ("test(", "{ skip: process.env.CI === \"true\" }, "),
+        Edit::ExpectedToFail => ("test(", "{ todo: true }, "),
+        Edit::Only => ("test.only(", ""),
+        _ => ("test(", ""),
+    };
+    let title = case.name.replace('_', " ");
+    let title = if edit == Edit::Renamed { format!("{title}, roughly") } else { title };
+    let check = format!("assert.deepStrictEqual({}, {});", call(program, case), expected(program, case, edit));
+    let body = match edit {
+        Edit::Emptied | Edit::Renamed => String::new(),
+        Edit::Returning => format!("  return;\n  {check}\n"),
+        Edit::Swallowed => format!("  try {{\n    {check}\n  }} catch {{}}\n"),
+        _ => format!("  {check}\n"),
+    };
+    format!("\n{head}\"{title}\", {options}() => {{\n{body}}});\n")
+}
+
+fn rust(program: &Program, case: &Case, edit: Edit) -> String {
+    let mark = match edit {
+        Edit::Skipped => "    #[ignore]\n",
+        Edit::SkippedWhen => "    #[cfg(feature = \"slow\")]\n",
+        Edit::ExpectedToFail => "    #[should_panic]\n",
+        _ => "",
+    };
+    let attribute = if edit == Edit::Renamed { "    #[allow(dead_code)]\n" } else { "    #[test]\n" };
+    let check = format!("assert_eq!({}, {});", call(program, case), expected(program, case, edit));
+    let body = match edit {
+        Edit::Emptied => String::new(),
+        Edit::Returning => format!("        return;\n        #[allow(unreachable_code)]\n        {check}\n"),
+        Edit::Swallowed => format!("        let _ = std::panic::catch_unwind(|| {{ {check} }});\n"),
+        _ => format!("        {check}\n"),
+    };
+    format!("\n{attribute}{mark}    fn {}() {{\n{body}    }}\n", case.name)
+}
+
+/// A literal of Python.
+pub(super) fn python(value: &Value) -> String {
+    match value {
+        Value::Null => "None".to_owned(),
+        Value::Bool(true) => "True".to_owned(),
+        Value::Bool(false) => "False".to_owned(),
+        Value::Array(items) => format!("[{}]", items.iter().map(python).collect::<Vec<_>>().join(", ")),
+        other => other.to_string(),
+    }
+}
+
+/// A literal of Rust, of a type that functions here take.
+pub(super) fn rust_arg(value: &Value, typ: Type) -> String {
+    match (typ, value) {
+        (Type::Ints, Value::Array(items)) if items.is_empty() => "&[]".to_owned(),
+        (Type::Texts, Value::Array(items)) if items.is_empty() => "&[]".to_owned(),
+        (Type::Ints | Type::Texts, Value::Array(items)) => {
+            format!("&[{}]", items.iter().map(Value::to_string).collect::<Vec<_>>().join(", "))
+        }
+        (_, other) => other.to_string(),
+    }
+}
+
+/// A literal of Rust that compares with what functions here return.
+pub(super) fn rust_out(value: &Value) -> String {
+    match value {
+        Value::Array(items) if items.is_empty() => "Vec::<i64>::new()".to_owned(),
+        Value::Array(items) => format!("vec![{}]", items.iter().map(Value::to_string).collect::<Vec<_>>().join(", ")),
+        other => other.to_string(),
+    }
+}
+
+/// The type that a Rust function returns.
+pub(super) fn rust_returns(program: &Program) -> &'static str {
+    let outs = || program.tests.iter().map(|case| &case.out);
+    if outs().any(Value::is_string) {
+        "String"
+    } else if outs().any(Value::is_array) {
+        "Vec<i64>"
+    } else if outs().any(Value::is_boolean) {
+        "bool"
+    } else {
+        "i64"
+    }
+}
