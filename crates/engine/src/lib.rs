@@ -74,6 +74,7 @@ pub mod agents;
 pub mod boundary;
 pub mod clock;
 mod decide;
+pub mod egress;
 pub mod engine;
 mod error;
 mod executor;

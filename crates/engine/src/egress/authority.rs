@@ -1,0 +1,117 @@
+//! The certificate authority of one round, for connections that the loop asks to have opened. Its key is made in memory and
+//! dies with the round; programs inside see its certificate, and nobody outside trusts it.
+
+use super::EgressError;
+use super::dial::World;
+use loopwright_core::network::Host;
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+};
+use std::sync::Arc;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
+use tokio_rustls::rustls::{ServerConfig, crypto};
+
+/// The authority.
+#[derive(Debug)]
+pub(super) struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    bundle: String,
+}
+
+impl Authority {
+    pub(super) fn new(world: &World) -> Result<Self, EgressError> {
+        let key = KeyPair::generate().map_err(certificate)?;
+        let mut params = named("Loopwright, for one round");
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let own = params.self_signed(&key).map_err(certificate)?;
+        // Variables such as SSL_CERT_FILE replace the system's list, so the file has both.
+        let mut bundle = pem(own.der());
+        world.roots.certificates().iter().for_each(|root| bundle.push_str(&pem(root)));
+        Ok(Self { issuer: Issuer::new(params, key), bundle })
+    }
+
+    /// Everything a program inside may trust, as PEM.
+    pub(super) fn bundle(&self) -> &str {
+        &self.bundle
+    }
+
+    /// Speaks for one host.
+    pub(super) fn acceptor(&self, host: &Host) -> Result<TlsAcceptor, EgressError> {
+        let name = host.to_string();
+        let bare = name.trim_matches(['[', ']']);
+        let key = KeyPair::generate().map_err(certificate)?;
+        let mut params = CertificateParams::new(vec![bare.to_owned()]).map_err(certificate)?;
+        params.distinguished_name = named(bare).distinguished_name;
+        dated(&mut params);
+        params.use_authority_key_identifier_extension = true;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        let leaf = params.signed_by(&key, &self.issuer).map_err(certificate)?;
+        let builder = ServerConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()));
+        let builder = builder.with_safe_default_protocol_versions().map_err(certificate)?;
+        let key = PrivatePkcs8KeyDer::from(key.serialize_der());
+        let config = builder.with_no_client_auth().with_single_cert(vec![leaf.der().clone()], key.into());
+        let mut config = config.map_err(certificate)?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(TlsAcceptor::from(Arc::new(config)))
+    }
+}
+
+fn certificate(error: impl std::fmt::Display) -> EgressError {
+    EgressError::Certificate(error.to_string())
+}
+
+fn named(name: &str) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    // A common name has room for 64 characters; the true name is in the alternative names.
+    params.distinguished_name.push(DnType::CommonName, name.chars().take(60).collect::<String>());
+    dated(&mut params);
+    params
+}
+
+/// The key lives no longer than the round, so the dates need not say it.
+fn dated(params: &mut CertificateParams) {
+    params.not_before = rcgen::date_time_ymd(2000, 1, 1);
+    params.not_after = rcgen::date_time_ymd(2049, 12, 31);
+}
+
+fn pem(der: &[u8]) -> String {
+    let mut out = String::from("-----BEGIN CERTIFICATE-----\n");
+    let text = base64(der);
+    let mut rest = text.as_str();
+    while !rest.is_empty() {
+        let (line, more) = rest.split_at(rest.len().min(64));
+        out.push_str(line);
+        out.push('\n');
+        rest = more;
+    }
+    out.push_str("-----END CERTIFICATE-----\n");
+    out
+}
+
+/// RFC 4648, with padding.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let bits = (0..3).fold(0_u32, |bits, at| bits << 8 | u32::from(chunk.get(at).copied().unwrap_or(0)));
+        for at in 0..4 {
+            let digit = char::from(DIGITS[(bits >> (18 - 6 * at) & 63) as usize]);
+            out.push(if at <= chunk.len() { digit } else { '=' });
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_as_published() {
+        let told = ["", "f", "fo", "foo", "foob", "fooba", "foobar"].map(|text| base64(text.as_bytes()));
+        assert_eq!(told, ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"]);
+    }
+}

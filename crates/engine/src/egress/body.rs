@@ -1,0 +1,195 @@
+//! Bodies on their way through: counted against the budget, cut when silent for too long, and, on the way back from a
+//! provider, without its key.
+
+use super::key::Key;
+use super::ledger::Account;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use tokio::time::{Instant, Sleep, sleep_until};
+
+/// What breaks a body.
+pub(super) type BodyError = Box<dyn std::error::Error + Send + Sync>;
+/// Any body.
+pub(super) type AnyBody = UnsyncBoxBody<Bytes, BodyError>;
+
+/// A short text of ours.
+pub(super) fn text(text: impl Into<Bytes>) -> AnyBody {
+    Full::new(text.into()).map_err(|never: Infallible| match never {}).boxed_unsync()
+}
+
+/// Which way a body goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Away from the round.
+    Up,
+    /// To it.
+    Down,
+}
+
+/// A body whose bytes are charged as they pass.
+pub(super) struct Metered {
+    body: Incoming,
+    account: Account,
+    way: Way,
+    silence: Pin<Box<Sleep>>,
+}
+
+impl Metered {
+    pub(super) fn new(body: Incoming, account: Account, way: Way) -> Self {
+        let silence = Box::pin(sleep_until(Instant::now() + account.idle()));
+        Self { body, account, way, silence }
+    }
+
+    fn charge(&self, bytes: usize) -> Result<(), BodyError> {
+        let charged = match self.way {
+            Way::Up => self.account.up(bytes),
+            Way::Down => self.account.down(bytes),
+        };
+        charged.map_err(Into::into)
+    }
+}
+
+impl Body for Metered {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) else {
+            ready!(self.silence.as_mut().poll(cx));
+            return Poll::Ready(Some(Err("silent for too long".into())));
+        };
+        let next = Instant::now() + self.account.idle();
+        self.silence.as_mut().reset(next);
+        let charged = |frame: Frame<Bytes>| {
+            self.charge(frame.data_ref().map_or(0, Bytes::len))?;
+            Ok(frame)
+        };
+        Poll::Ready(frame.map(|frame| frame.map_err(Into::into).and_then(charged)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A body in which every occurrence of a key is made unreadable, also where it is split over frames. Lengths stay as they are.
+pub(super) struct Scrubbed<B> {
+    body: B,
+    key: Key,
+    /// The end of what came, when it may be the beginning of the key.
+    held: Vec<u8>,
+    ended: bool,
+}
+
+impl<B> Scrubbed<B> {
+    pub(super) fn new(body: B, key: Key) -> Self {
+        Self { body, key, held: Vec::new(), ended: false }
+    }
+
+    /// What can be let through now that these bytes came.
+    fn pass(&mut self, bytes: &[u8]) -> Bytes {
+        let mut all = std::mem::take(&mut self.held);
+        all.extend_from_slice(bytes);
+        let hold = mask(&mut all, self.key.bytes());
+        self.held = all.split_off(all.len() - hold);
+        all.into()
+    }
+}
+
+/// Covers the key wherever it stands; says how many bytes at the end may be its beginning.
+fn mask(bytes: &mut [u8], key: &[u8]) -> usize {
+    let mut at = 0;
+    while at + key.len() <= bytes.len() {
+        if bytes[at..].starts_with(key) {
+            bytes[at..at + key.len()].fill(b'*');
+            at += key.len();
+        } else {
+            at += 1;
+        }
+    }
+    let longest = bytes.len().min(key.len() - 1);
+    (1..=longest).rev().find(|count| key.starts_with(&bytes[bytes.len() - count..])).unwrap_or(0)
+}
+
+impl<B: Body<Data = Bytes, Error = BodyError> + Unpin> Body for Scrubbed<B> {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        while !self.ended {
+            match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                // Trailers are headers in another place; a provider needs none.
+                Some(Ok(frame)) => {
+                    let bytes = frame.into_data().unwrap_or_default();
+                    let passed = self.pass(&bytes);
+                    if !passed.is_empty() {
+                        return Poll::Ready(Some(Ok(Frame::data(passed))));
+                    }
+                }
+                None => self.ended = true,
+            }
+        }
+        let rest = std::mem::take(&mut self.held);
+        Poll::Ready((!rest.is_empty()).then(|| Ok(Frame::data(rest.into()))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.held.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let mut hint = self.body.size_hint();
+        let held = self.held.len() as u64;
+        if let Some(exact) = hint.exact() {
+            hint.set_exact(exact + held);
+        }
+        hint
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn scrubbed(key: &str, parts: &[&[u8]]) -> Vec<u8> {
+        let mut body = Scrubbed::new((), Key::new(key).expect("a key"));
+        let mut out: Vec<u8> = parts.iter().flat_map(|part| body.pass(part).to_vec()).collect();
+        out.extend(body.held);
+        out
+    }
+
+    #[test]
+    fn a_key_split_anywhere_is_covered_and_the_length_stays() {
+        let text = b"your key sk-aab is wrong, sk-aab; sk-a";
+        for cut in 0..text.len() {
+            let out = scrubbed("sk-aab", &[&text[..cut], &text[cut..]]);
+            assert_eq!(out, b"your key ****** is wrong, ******; sk-a", "{cut}");
+        }
+    }
+
+    #[test]
+    fn an_event_that_ends_in_a_blank_line_is_passed_at_once() {
+        let mut body = Scrubbed::new((), Key::new("sk-secret").expect("a key"));
+        assert_eq!(body.pass(b"data: sk-s\n\n"), &b"data: sk-s\n\n"[..]);
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_in_whatever_parts_the_key_does_not(parts in proptest::collection::vec("[abk-]{0,6}", 0..8)) {
+            let bytes: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
+            let out = scrubbed("ka-ka", &bytes);
+            prop_assert_eq!(out.len(), bytes.concat().len());
+            prop_assert!(!out.windows(5).any(|part| part == b"ka-ka"));
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Connections outwards: names are resolved here and nowhere else, and the address that is dialled is the one that was judged.
+
+use super::ledger::Limits;
+use loopwright_core::network::{Host, Reach, Target, Why};
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, OnceLock};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
+
+/// How many addresses of one name are tried.
+const ADDRESSES_MAX: usize = 4;
+
+/// The network as the proxy finds it. By default it is the real one; tests say what names mean and where addresses lead,
+/// and every check stays in force.
+#[derive(Debug, Clone, Default)]
+pub struct World {
+    /// What names mean, instead of asking the system's resolver.
+    pub names: Option<BTreeMap<String, Vec<IpAddr>>>,
+    /// Where a dialled address really leads.
+    pub places: BTreeMap<SocketAddr, SocketAddr>,
+    /// Whom the far side's certificate must come from.
+    pub roots: Roots,
+}
+
+/// Certificates that are trusted to speak for others.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Roots {
+    /// The system's.
+    #[default]
+    System,
+    /// These, in DER.
+    Only(Vec<Vec<u8>>),
+}
+
+impl Roots {
+    /// The certificates, as many as can be read.
+    pub(super) fn certificates(&self) -> Vec<CertificateDer<'static>> {
+        match self {
+            Self::System => rustls_native_certs::load_native_certs().certs,
+            Self::Only(some) => some.iter().cloned().map(CertificateDer::from).collect(),
+        }
+    }
+}
+
+/// To which addresses a connection may lead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Bound {
+    /// Those of the rule that allowed it.
+    By(Reach),
+    /// Any: the address comes from the configuration, not from an agent.
+    Trusted,
+}
+
+/// Why there is no connection.
+#[derive(Debug)]
+pub(super) enum DialError {
+    /// Policy says no.
+    Denied(Why),
+    /// The world broke.
+    Failed(String),
+}
+
+/// Whatever carries bytes both ways.
+pub(super) trait Wire: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Wire for T {}
+
+/// Opens connections.
+#[derive(Debug)]
+pub(super) struct Dialer {
+    world: World,
+    limits: Limits,
+    tls: OnceLock<Result<Arc<ClientConfig>, String>>,
+}
+
+impl Dialer {
+    pub(super) fn new(world: World, limits: Limits) -> Self {
+        Self { world, limits, tls: OnceLock::new() }
+    }
+
+    /// A connection to one of the target's addresses that the bound permits.
+    pub(super) async fn tcp(&self, target: &Target, bound: Bound) -> Result<TcpStream, DialError> {
+        let addresses = self.addresses(target).await?;
+        let permitted = |address: &SocketAddr| match bound {
+            Bound::By(reach) => reach.permits(address.ip()),
+            Bound::Trusted => true,
+        };
+        let allowed: Vec<SocketAddr> = addresses.into_iter().filter(permitted).take(ADDRESSES_MAX).collect();
+        if allowed.is_empty() {
+            return Err(DialError::Denied(Why::Address));
+        }
+        let mut last = None;
+        for address in allowed {
+            match self.connect(address).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = Some(error),
+            }
+        }
+        Err(failed(target, last.map_or_else(String::new, |error| error.to_string())))
+    }
+
+    async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
+        let place = self.world.places.get(&address).copied().unwrap_or(address);
+        let stream = timeout(self.limits.greeting, TcpStream::connect(place)).await.map_err(io::Error::other)??;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+
+    /// What the name means now. There is always at least one address.
+    async fn addresses(&self, target: &Target) -> Result<Vec<SocketAddr>, DialError> {
+        let at = |ip: &IpAddr| SocketAddr::new(*ip, target.port);
+        let found = match (&target.host, &self.world.names) {
+            (Host::Ip(ip), _) => vec![at(ip)],
+            (Host::Name(name), Some(names)) => names.get(name).into_iter().flatten().map(at).collect(),
+            (Host::Name(name), None) => self.look_up(name, target).await?,
+        };
+        if found.is_empty() { Err(failed(target, "the name means no address".to_owned())) } else { Ok(found) }
+    }
+
+    async fn look_up(&self, name: &str, target: &Target) -> Result<Vec<SocketAddr>, DialError> {
+        let found = timeout(self.limits.greeting, lookup_host((name, target.port))).await;
+        let found = found.map_err(|late| failed(target, late.to_string()))?;
+        Ok(found.map_err(|error| failed(target, error.to_string()))?.collect())
+    }
+
+    /// The same, with TLS that is verified as any client would.
+    pub(super) async fn tls(&self, target: &Target, bound: Bound) -> Result<Box<dyn Wire>, DialError> {
+        let config = self.tls.get_or_init(|| client_config(&self.world.roots)).clone();
+        let config = config.map_err(|error| failed(target, error))?;
+        let name = match &target.host {
+            Host::Ip(ip) => ServerName::IpAddress((*ip).into()),
+            Host::Name(name) => {
+                ServerName::try_from(name.clone()).map_err(|error| failed(target, error.to_string()))?
+            }
+        };
+        let stream = self.tcp(target, bound).await?;
+        let greeting = timeout(self.limits.greeting, TlsConnector::from(config).connect(name, stream)).await;
+        let greeted = greeting.map_err(|late| failed(target, late.to_string()))?;
+        Ok(Box::new(greeted.map_err(|error| failed(target, error.to_string()))?))
+    }
+}
+
+fn failed(target: &Target, error: String) -> DialError {
+    DialError::Failed(format!("connect to {target}: {error}"))
+}
+
+fn client_config(roots: &Roots) -> Result<Arc<ClientConfig>, String> {
+    let mut store = RootCertStore::empty();
+    store.add_parsable_certificates(roots.certificates());
+    if store.is_empty() {
+        return Err("this host has no certificates to trust; install `ca-certificates`".to_owned());
+    }
+    let builder = ClientConfig::builder_with_provider(Arc::new(crypto::ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+    let mut config = builder.with_root_certificates(store).with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}

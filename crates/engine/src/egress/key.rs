@@ -1,0 +1,103 @@
+//! Secrets of the proxy: a provider's key, and the token an agent shows instead. Neither can be printed by accident.
+
+use crate::random;
+use hyper::header::HeaderValue;
+use loopwright_core::hash;
+use std::fmt;
+
+/// The longest key.
+const KEY_MAX: usize = 8 << 10;
+
+/// A provider's key. Only the proxy can read it; nothing can print it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key(Box<str>);
+
+/// Why a text is no key. Does not tell the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the key is empty, too long, or has a character that no header can carry")]
+pub struct KeyError;
+
+impl Key {
+    /// A key as somebody wrote it; spaces and line ends around it are dropped.
+    ///
+    /// # Errors
+    /// When it cannot stand in a header.
+    pub fn new(text: &str) -> Result<Self, KeyError> {
+        let text = text.trim();
+        let usable = !text.is_empty() && text.len() <= KEY_MAX && text.bytes().all(|byte| byte.is_ascii_graphic());
+        if usable { Ok(Self(text.into())) } else { Err(KeyError) }
+    }
+
+    /// The bytes, to find them in answers.
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+
+    /// A header's value with a word before the key, marked so that nothing prints it.
+    pub(super) fn header(&self, before: &str) -> HeaderValue {
+        let text = format!("{before}{}", self.0);
+        let mut value = HeaderValue::from_str(&text).expect("a key is made of visible ASCII");
+        value.set_sensitive(true);
+        value
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Key(…)")
+    }
+}
+
+/// The token of one round.
+pub(super) struct Token(String);
+
+impl Token {
+    pub(super) fn new() -> Result<Self, std::io::Error> {
+        let bytes = random::bytes::<32>().map_err(std::io::Error::other)?;
+        Ok(Self(format!("lw-{}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())))
+    }
+
+    pub(super) fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether this is it. The hashes are compared, and to their ends, so that the time says nothing about the token.
+    pub(super) fn is(&self, shown: &[u8]) -> bool {
+        let (ours, theirs) = (hash::of_bytes(self.0.as_bytes()), hash::of_bytes(shown));
+        ours.bytes().zip(theirs.bytes()).fold(0, |all, (a, b)| all | (a ^ b)) == 0
+    }
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Token(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_and_a_token_are_never_printed() {
+        let key = Key::new(" sk-secret-7\n").expect("a key");
+        assert_eq!(format!("{key:?} {:?}", key.header("Bearer ")), "Key(…) Sensitive");
+        assert_eq!(key.bytes(), b"sk-secret-7");
+        let token = Token::new().expect("a token");
+        assert!(!format!("{token:?}").contains(token.text()));
+    }
+
+    #[test]
+    fn what_no_header_can_carry_is_no_key() {
+        for text in ["", "  ", "a b", "a\r\nb", "schlüssel", &"x".repeat(KEY_MAX + 1)] {
+            assert_eq!(Key::new(text), Err(KeyError));
+        }
+    }
+
+    #[test]
+    fn only_the_token_itself_is_the_token() {
+        let token = Token::new().expect("a token");
+        assert!(token.is(token.text().as_bytes()));
+        assert!(!token.is(&token.text().as_bytes()[1..]) && !token.is(b"") && !token.is(b"lw-"));
+    }
+}

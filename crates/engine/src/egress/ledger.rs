@@ -1,0 +1,140 @@
+//! The proxy's book: bytes against their budgets, who was reached, what was denied. Shared by all connections of a round.
+
+use loopwright_core::network::{Target, Traffic, Why};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// Bytes, connections and times of one proxy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes that may be sent to the hosts of the policy.
+    pub up: u64,
+    /// Bytes that may be sent to providers. An agent sends its whole conversation again with every turn.
+    pub provider_up: u64,
+    /// Bytes that may be fetched.
+    pub down: u64,
+    /// Connections at a time; further ones wait.
+    pub connections: usize,
+    /// The time to be connected, and to say what is wanted.
+    pub greeting: Duration,
+    /// The time until an answer begins, and between its parts.
+    pub idle: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            up: 64 << 20,
+            provider_up: 2 << 30,
+            down: 8 << 30,
+            connections: 128,
+            greeting: Duration::from_secs(20),
+            idle: Duration::from_secs(600),
+        }
+    }
+}
+
+/// Which budget something is charged to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purse {
+    /// The hosts of the policy.
+    Hosts,
+    /// The providers.
+    Providers,
+}
+
+/// The bytes are used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the bytes that a round may send or fetch are used up")]
+pub(super) struct Spent;
+
+/// The book.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    lines: Mutex<Traffic>,
+    up: AtomicU64,
+    provider_up: AtomicU64,
+    down: AtomicU64,
+}
+
+impl Ledger {
+    pub(super) fn deny(&self, host: &str, port: u16, method: &str, why: Why) {
+        self.lines().deny(host, port, method, why);
+    }
+
+    pub(super) fn reach(&self, host: &str, port: u16) {
+        self.lines().reach(host, port);
+    }
+
+    /// All of it so far.
+    pub(super) fn traffic(&self) -> Traffic {
+        let up = self.up.load(Ordering::Relaxed).saturating_add(self.provider_up.load(Ordering::Relaxed));
+        Traffic { up, down: self.down.load(Ordering::Relaxed), ..self.lines().clone() }
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Traffic> {
+        // Lines are whole after each call, so a panic elsewhere leaves nothing half-written.
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One connection's account in the book.
+#[derive(Debug, Clone)]
+pub(super) struct Account {
+    ledger: Arc<Ledger>,
+    limits: Limits,
+    purse: Purse,
+    host: String,
+    port: u16,
+    method: String,
+}
+
+impl Account {
+    pub(super) fn new(ledger: &Arc<Ledger>, limits: Limits, purse: Purse, whom: (&str, u16), method: &str) -> Self {
+        let (host, port) = (whom.0.to_owned(), whom.1);
+        Self { ledger: Arc::clone(ledger), limits, purse, host, port, method: method.to_owned() }
+    }
+
+    pub(super) fn host(ledger: &Arc<Ledger>, limits: Limits, target: &Target, method: &str) -> Self {
+        Self::new(ledger, limits, Purse::Hosts, (&target.host.to_string(), target.port), method)
+    }
+
+    /// Notes a denial.
+    pub(super) fn deny(&self, why: Why) {
+        self.ledger.deny(&self.host, self.port, &self.method, why);
+    }
+
+    /// Notes that the host was reached.
+    pub(super) fn reached(&self) {
+        self.ledger.reach(&self.host, self.port);
+    }
+
+    /// The longest silence.
+    pub(super) fn idle(&self) -> Duration {
+        self.limits.idle
+    }
+
+    /// Bytes that are about to leave.
+    pub(super) fn up(&self, bytes: usize) -> Result<(), Spent> {
+        match self.purse {
+            Purse::Hosts => self.charge(&self.ledger.up, self.limits.up, bytes),
+            Purse::Providers => self.charge(&self.ledger.provider_up, self.limits.provider_up, bytes),
+        }
+    }
+
+    /// Bytes that came.
+    pub(super) fn down(&self, bytes: usize) -> Result<(), Spent> {
+        self.charge(&self.ledger.down, self.limits.down, bytes)
+    }
+
+    /// Bytes are charged whole or not at all, so that the sum is what really went.
+    fn charge(&self, sum: &AtomicU64, most: u64, bytes: usize) -> Result<(), Spent> {
+        let more = |now: u64| now.checked_add(bytes as u64).filter(|new| *new <= most);
+        let charged = sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        charged.map(drop).map_err(|_| {
+            self.deny(Why::Budget);
+            Spent
+        })
+    }
+}

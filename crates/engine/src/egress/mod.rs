@@ -1,0 +1,194 @@
+//! The one way from a round to the network: a proxy of ours outside the sandbox, behind a socket that is the only thing a
+//! confined program reaches. It holds the loop's [`Policy`], resolves names, and puts provider keys into requests; no other
+//! part of the program sees a key.
+//!
+//! ```text
+//! agent ─► 127.0.0.1:3128 inside ─► Unix socket ─► CONNECT host:443       policy, then the name in the TLS greeting
+//!                                                  GET http://host/path   policy of host, method and path
+//!                                                  /provider/NAME/…       this round's token in, the real key out
+//! ```
+//!
+//! Not responsible for the kernel's part: that nothing else is reachable is the sandbox's doing.
+
+mod authority;
+mod body;
+mod dial;
+mod forward;
+mod hello;
+mod key;
+mod ledger;
+mod provider;
+mod serve;
+mod shared;
+mod socket;
+mod tunnel;
+
+pub use dial::{Roots, World};
+pub use key::{Key, KeyError};
+pub use ledger::Limits;
+pub use provider::{KeyStyle, Provider, ProviderError};
+
+use loopwright_core::network::{Policy, Traffic};
+use loopwright_sandbox::Network;
+use shared::Shared;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+/// The proxy's port on 127.0.0.1 inside the sandbox.
+pub const PORT: u16 = 3128;
+/// Where a confined program sees the certificates it may trust, when some TLS is opened.
+pub const BUNDLE_INSIDE: &str = "/run/loopwright/certificates.pem";
+
+/// What a proxy is opened with.
+#[derive(Debug, Default)]
+pub struct Options {
+    /// What may be reached.
+    pub policy: Policy,
+    /// The model providers that agents of this round may use.
+    pub providers: Vec<Provider>,
+    /// Bytes, connections and times.
+    pub limits: Limits,
+    /// The network as it is, or as a test has it.
+    pub world: World,
+}
+
+impl Options {
+    /// Whether there is anything to reach; without, a round needs no proxy and gets no door.
+    #[must_use]
+    pub fn reach_something(&self) -> bool {
+        !self.policy.is_empty() || !self.providers.is_empty()
+    }
+}
+
+/// Why a proxy could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum EgressError {
+    /// Its socket or files.
+    #[error("open the egress socket in `{}`", folder.display())]
+    Socket {
+        /// The folder it was to be in.
+        folder: PathBuf,
+        /// What went wrong.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The token of the round.
+    #[error("make the token of a round")]
+    Token(#[source] std::io::Error),
+    /// The certificate of the round.
+    #[error("make the certificate of a round: {0}")]
+    Certificate(String),
+}
+
+/// A proxy at work. It ends, with everything that goes through it, when it is closed or dropped.
+#[derive(Debug)]
+pub struct Egress {
+    shared: Arc<Shared>,
+    socket: socket::Socket,
+    bundle: Option<PathBuf>,
+    stop: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Egress {
+    /// Opens a proxy with a socket in this folder, which is made, private to its owner, when it is not there. Needs a tokio
+    /// runtime around it.
+    ///
+    /// # Errors
+    /// When the socket cannot be made, or the round's secrets cannot.
+    pub fn open(folder: &Path, options: Options) -> Result<Self, EgressError> {
+        let at = |source| EgressError::Socket { folder: folder.to_owned(), source };
+        let (stop, stopped) = watch::channel(false);
+        let shared = Arc::new(Shared::new(options, stopped)?);
+        let socket = socket::Socket::bind(folder).map_err(at)?;
+        let bundle = match &shared.authority {
+            Some(authority) => Some(socket.lay("certificates.pem", authority.bundle().as_bytes()).map_err(at)?),
+            None => None,
+        };
+        let listener = socket.listener().map_err(at)?;
+        let task = tokio::spawn(serve::accept(Arc::clone(&shared), listener));
+        Ok(Self { shared, socket, bundle, stop, task })
+    }
+
+    /// The host's socket.
+    #[must_use]
+    pub fn socket(&self) -> &Path {
+        self.socket.path()
+    }
+
+    /// What the sandbox is told of it.
+    #[must_use]
+    pub fn network(&self) -> Network {
+        Network::Door { socket: self.socket().to_owned(), port: PORT }
+    }
+
+    /// The host's file with the certificates a confined program may trust, to be seen at [`BUNDLE_INSIDE`]; only when some
+    /// TLS is opened.
+    #[must_use]
+    pub fn bundle(&self) -> Option<&Path> {
+        self.bundle.as_deref()
+    }
+
+    /// What a confined program has in its environment to find the way.
+    #[must_use]
+    pub fn env(&self) -> Vec<(&'static str, String)> {
+        let proxy = format!("http://127.0.0.1:{PORT}");
+        let direct = self.shared.direct();
+        let mut env = Vec::new();
+        for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"] {
+            env.push((name, proxy.clone()));
+        }
+        env.extend([("NO_PROXY", direct.clone()), ("no_proxy", direct), ("NODE_USE_ENV_PROXY", "1".to_owned())]);
+        if self.bundle.is_some() {
+            env.extend(CERTIFICATE_VARIABLES.map(|name| (name, BUNDLE_INSIDE.to_owned())));
+        }
+        env
+    }
+
+    /// The base URL, inside, of a provider that this proxy was opened with.
+    #[must_use]
+    pub fn provider_url(&self, name: &str) -> Option<String> {
+        let known = self.shared.providers.iter().any(|provider| provider.name() == name);
+        known.then(|| format!("http://127.0.0.1:{PORT}/provider/{name}"))
+    }
+
+    /// What an agent of this round shows instead of a key. Worth nothing outside of the round.
+    #[must_use]
+    pub fn token(&self) -> &str {
+        self.shared.token.text()
+    }
+
+    /// What was asked so far.
+    #[must_use]
+    pub fn traffic(&self) -> Traffic {
+        self.shared.ledger.traffic()
+    }
+
+    /// Ends it with everything that goes through it, and tells what was asked.
+    pub async fn close(mut self) -> Traffic {
+        self.stop.send_replace(true);
+        // An accept loop that panicked has nothing more to accept; what it saw is in the ledger all the same.
+        let _ = (&mut self.task).await;
+        self.shared.ledger.traffic()
+    }
+}
+
+impl Drop for Egress {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+    }
+}
+
+/// Where programs look for certificates: OpenSSL and Go, Node, Python, git, cargo, curl, pip, Deno.
+const CERTIFICATE_VARIABLES: [&str; 8] = [
+    "SSL_CERT_FILE",
+    "NODE_EXTRA_CA_CERTS",
+    "REQUESTS_CA_BUNDLE",
+    "GIT_SSL_CAINFO",
+    "CARGO_HTTP_CAINFO",
+    "CURL_CA_BUNDLE",
+    "PIP_CERT",
+    "DENO_CERT",
+];

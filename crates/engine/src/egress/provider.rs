@@ -1,0 +1,319 @@
+//! The endpoint that agents use instead of a model provider: their token of the round is checked and taken away, the real key
+//! is put in, and answers come back as they are, without the key.
+
+use super::body::{AnyBody, Metered, Scrubbed, Way};
+use super::dial::{Bound, DialError, Wire};
+use super::forward;
+use super::key::Key;
+use super::ledger::{Account, Purse};
+use super::serve::refusal;
+use super::shared::Shared;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Request, Response, StatusCode, Uri};
+use loopwright_core::network::{Paths, Target, Why};
+use std::sync::Arc;
+
+/// Which header a provider wants its key in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum KeyStyle {
+    /// `Authorization: Bearer KEY`.
+    #[default]
+    Bearer,
+    /// `x-api-key: KEY`.
+    XApiKey,
+    /// `x-goog-api-key: KEY`.
+    XGoogApiKey,
+    /// `api-key: KEY`.
+    ApiKey,
+}
+
+/// Every header that a token may come in, and that a key may leave in.
+const HEADERS: [&str; 4] = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
+
+impl KeyStyle {
+    /// The word for it in configuration files.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Bearer => "bearer",
+            Self::XApiKey => "x-api-key",
+            Self::XGoogApiKey => "x-goog-api-key",
+            Self::ApiKey => "api-key",
+        }
+    }
+
+    fn put(self, key: &Key, headers: &mut HeaderMap) {
+        let (name, value) = match self {
+            Self::Bearer => ("authorization", key.header("Bearer ")),
+            Self::XApiKey | Self::XGoogApiKey | Self::ApiKey => (self.word(), key.header("")),
+        };
+        headers.insert(HeaderName::from_static(name), value);
+    }
+}
+
+/// A model provider that agents may use.
+#[derive(Debug, Clone)]
+pub struct Provider {
+    name: String,
+    scheme: Scheme,
+    target: Target,
+    base: String,
+    style: KeyStyle,
+    key: Key,
+    paths: Vec<Paths>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scheme {
+    Http,
+    Https,
+}
+
+/// Why a provider cannot be set up. Does not tell the key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProviderError {
+    /// No name that can stand in a path.
+    #[error("provider `{0}`: a name is made of letters, digits and dashes")]
+    Name(String),
+    /// No address to send requests to.
+    #[error("provider `{0}`: the upstream is no `https://host/path` without user, query and fragment")]
+    Upstream(String),
+    /// The key would travel in the clear.
+    #[error("provider `{0}`: the upstream is plain HTTP to another machine, where anybody on the way reads the key")]
+    Clear(String),
+}
+
+impl Provider {
+    /// A provider by its name, the base URL that its API's paths are put behind, and its key.
+    ///
+    /// # Errors
+    /// When the name or the base URL cannot be used.
+    pub fn new(name: &str, upstream: &str, style: KeyStyle, key: Key) -> Result<Self, ProviderError> {
+        let named =
+            !name.is_empty() && name.len() <= 64 && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        if !named {
+            return Err(ProviderError::Name(name.chars().take(64).collect()));
+        }
+        let wrong = || ProviderError::Upstream(name.to_owned());
+        let uri: Uri = upstream.trim().parse().map_err(|_| wrong())?;
+        let (scheme, usual) = match uri.scheme_str() {
+            Some("https") => (Scheme::Https, 443),
+            Some("http") => (Scheme::Http, 80),
+            Some(_) | None => return Err(wrong()),
+        };
+        let authority = uri.authority().ok_or_else(wrong)?;
+        let target = Target::parse(authority.as_str(), usual).map_err(|_| wrong())?;
+        let base = uri.path().trim_end_matches('/').to_owned();
+        if uri.query().is_some() || upstream.contains('#') || !base.is_empty() && !is_plain(&base) {
+            return Err(wrong());
+        }
+        if scheme == Scheme::Http && !is_near(&target) {
+            return Err(ProviderError::Clear(name.to_owned()));
+        }
+        Ok(Self { name: name.to_owned(), scheme, target, base, style, key, paths: Vec::new() })
+    }
+
+    /// Lets these paths below the base through, instead of those that model APIs usually have.
+    #[must_use]
+    pub fn with_paths(mut self, paths: Vec<Paths>) -> Self {
+        self.paths = paths;
+        self
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether a request is one that agents need: asking a model, and reading what models there are. What an account has
+    /// besides (files, batches, fine-tuning, its administration) is none of a round's business.
+    fn passes(&self, method: &str, path: &str) -> bool {
+        const USUAL: [&str; 7] = ["messages", "responses", "chat", "completions", "complete", "embeddings", "models"];
+        if !matches!(method, "GET" | "POST") || !is_plain(path) {
+            return false;
+        }
+        if !self.paths.is_empty() {
+            return self.paths.iter().any(|paths| paths.allow(path));
+        }
+        let mut parts = path.split('/').skip(1);
+        let first = parts.next().unwrap_or_default();
+        let part = if is_version(first) { parts.next().unwrap_or_default() } else { first };
+        USUAL.contains(&part)
+    }
+
+    async fn wire(&self, shared: &Shared) -> Result<Box<dyn Wire>, DialError> {
+        match self.scheme {
+            Scheme::Http => Ok(Box::new(shared.dialer.tcp(&self.target, Bound::Trusted).await?)),
+            Scheme::Https => shared.dialer.tls(&self.target, Bound::Trusted).await,
+        }
+    }
+
+    fn usual_port(&self) -> u16 {
+        match self.scheme {
+            Scheme::Http => 80,
+            Scheme::Https => 443,
+        }
+    }
+}
+
+/// This machine, or one whose name or address says that it is in our own network.
+fn is_near(target: &Target) -> bool {
+    use loopwright_core::network::{Host, Reach};
+    match &target.host {
+        Host::Ip(ip) => !Reach::Public.permits(*ip),
+        host => host.is_localhost() || host.is_private_name(),
+    }
+}
+
+fn is_plain(path: &str) -> bool {
+    Paths::Under("/".to_owned()).allow(path)
+}
+
+/// `v1`, `v1beta` and the like.
+fn is_version(part: &str) -> bool {
+    let mut letters = part.chars();
+    letters.next() == Some('v') && letters.next().is_some_and(|c| c.is_ascii_digit())
+}
+
+/// Answers a request to the proxy itself: `/provider/NAME/…`.
+pub(super) async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> Response<AnyBody> {
+    let method = request.method().as_str().to_owned();
+    let path = request.uri().path().to_owned();
+    let asked = path.strip_prefix("/provider/").and_then(|rest| rest.split_once('/')).unwrap_or_default();
+    let deny = |why| shared.ledger.deny(&format!("provider/{}", asked.0), 0, &method, why);
+    let Some(provider) = shared.providers.iter().find(|provider| provider.name == asked.0) else {
+        deny(Why::Provider);
+        return refusal(StatusCode::NOT_FOUND, "there is no such provider in this round");
+    };
+    if !shows_token(shared, request.headers()) {
+        deny(Why::Token);
+        return refusal(StatusCode::UNAUTHORIZED, Why::Token.text());
+    }
+    let inner = format!("/{}", asked.1);
+    if !provider.passes(&method, &inner) {
+        deny(Why::Provider);
+        return refusal(StatusCode::FORBIDDEN, &format!("{method} {inner} is not passed on to a provider"));
+    }
+    match pass_on(shared, provider, &inner, request).await {
+        Ok(response) => response,
+        Err(text) => refusal(StatusCode::BAD_GATEWAY, &text),
+    }
+}
+
+/// Whether the round's token is in one of the headers that clients put keys in.
+fn shows_token(shared: &Shared, headers: &HeaderMap) -> bool {
+    let shown = HEADERS.iter().flat_map(|name| headers.get_all(*name)).map(HeaderValue::as_bytes);
+    // Every header is looked at, so that the time says nothing.
+    shown
+        .map(|value| value.strip_prefix(b"Bearer ").unwrap_or(value))
+        .fold(false, |found, value| found | shared.token.is(value))
+}
+
+async fn pass_on(
+    shared: &Arc<Shared>,
+    provider: &Provider,
+    path: &str,
+    request: Request<Incoming>,
+) -> Result<Response<AnyBody>, String> {
+    let wire = provider.wire(shared).await.map_err(|error| match error {
+        DialError::Denied(why) => why.text().to_owned(),
+        DialError::Failed(text) => text,
+    })?;
+    let whom = format!("provider/{}", provider.name);
+    let method = request.method().as_str().to_owned();
+    let account = Account::new(&shared.ledger, shared.limits, Purse::Providers, (&whom, provider.target.port), &method);
+    let (parts, body) = request.into_parts();
+    let mut outward = Request::new(Metered::new(body, account.clone(), Way::Up));
+    *outward.method_mut() = parts.method;
+    *outward.uri_mut() = upstream(provider, path, parts.uri.query())?;
+    *outward.headers_mut() = parts.headers;
+    let headers = outward.headers_mut();
+    HEADERS.iter().for_each(|name| drop(headers.remove(*name)));
+    headers.remove(header::COOKIE);
+    // What is packed cannot be searched for the key.
+    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    provider.style.put(&provider.key, headers);
+    forward::address(headers, &provider.target, provider.usual_port());
+    let mut response = forward::send(shared, wire, outward, &account).await?;
+    scrub(response.headers_mut(), &provider.key);
+    let key = provider.key.clone();
+    Ok(response.map(|body| Scrubbed::new(Metered::new(body, account, Way::Down), key).boxed_unsync()))
+}
+
+fn upstream(provider: &Provider, path: &str, query: Option<&str>) -> Result<Uri, String> {
+    let query = query.map(|query| format!("?{query}")).unwrap_or_default();
+    format!("{}{path}{query}", provider.base).parse().map_err(|_| "the path cannot be sent on".to_owned())
+}
+
+/// An answer's headers that hold the key are not for agents, nor are a provider's cookies.
+fn scrub(headers: &mut HeaderMap, key: &Key) {
+    let holds = |value: &HeaderValue| value.as_bytes().windows(key.bytes().len()).any(|part| part == key.bytes());
+    let found: Vec<HeaderName> =
+        headers.iter().filter(|(_, value)| holds(value)).map(|(name, _)| name.clone()).collect();
+    found.iter().for_each(|name| drop(headers.remove(name)));
+    headers.remove(header::SET_COOKIE);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn provider(upstream: &str) -> Result<Provider, ProviderError> {
+        Provider::new("anthropic", upstream, KeyStyle::XApiKey, Key::new("sk-1").expect("a key"))
+    }
+
+    #[test]
+    fn an_upstream_is_https_or_near() {
+        for good in [
+            "https://api.example.org",
+            "https://api.example.org/v1/",
+            "http://127.0.0.1:8080",
+            "http://gateway:4000/v1",
+            "http://10.0.0.7/",
+        ] {
+            assert!(provider(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "api.example.org",
+            "ftp://x.org",
+            "https://",
+            "https://u:p@x.org",
+            "https://x.org/?k=v",
+            "https://x.org/a/../b",
+            "https://x.org/#f",
+        ] {
+            assert_eq!(provider(bad).expect_err(bad), ProviderError::Upstream("anthropic".to_owned()), "{bad}");
+        }
+        assert_eq!(
+            provider("http://api.example.org").expect_err("clear"),
+            ProviderError::Clear("anthropic".to_owned())
+        );
+        assert!(!format!("{:?}", provider("https://x.org")).contains("sk-1"));
+    }
+
+    #[test]
+    fn what_asks_a_model_is_passed_and_an_accounts_other_things_are_not() {
+        let usual = provider("https://x.org").expect("a provider");
+        for path in [
+            "/v1/messages",
+            "/v1/messages/count_tokens",
+            "/chat/completions",
+            "/v1beta/models/gemini:streamGenerateContent",
+            "/v1/models",
+        ] {
+            assert!(usual.passes("POST", path), "{path}");
+        }
+        for path in
+            ["/v1/files", "/v1/organizations/me", "/", "/v1/messages/../files", "/v1//messages", "/v1/fine_tuning/jobs"]
+        {
+            assert!(!usual.passes("POST", path), "{path}");
+        }
+        assert!(!usual.passes("DELETE", "/v1/messages"));
+        let own = usual.with_paths(vec![Paths::Only("/v1/files".to_owned())]);
+        assert!(own.passes("GET", "/v1/files") && !own.passes("GET", "/v1/messages"));
+    }
+}

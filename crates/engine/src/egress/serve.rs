@@ -1,0 +1,103 @@
+//! The proxy's front: accepts connections, and sends each request to what answers it. HTTP itself is hyper's; a request is
+//! parsed once and written anew, so that nothing is left in it that two servers could read in two ways.
+
+use super::body::{self, AnyBody};
+use super::shared::Shared;
+use super::{forward, provider, tunnel};
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use loopwright_core::network::{Target, Why};
+use std::convert::Infallible;
+use std::sync::Arc;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::UnixListener;
+use tokio::sync::OwnedSemaphorePermit;
+
+/// Bytes of a request's head.
+const HEAD_MAX: usize = 64 << 10;
+
+/// A place among the connections of a proxy, held until the last part of it ends.
+pub(super) type Place = Arc<OwnedSemaphorePermit>;
+
+/// Accepts until the proxy is closed, and returns when nothing goes through it any more.
+pub(super) async fn accept(shared: Arc<Shared>, listener: UnixListener) {
+    loop {
+        let Ok(place) = Arc::clone(&shared.room).acquire_owned().await else { return };
+        let stream = tokio::select! {
+            () = shared.stopped() => break,
+            accepted = listener.accept() => accepted,
+        };
+        match stream {
+            Ok((stream, _)) => {
+                let task = connection(Arc::clone(&shared), stream, Arc::new(place));
+                shared.spawn(task);
+            }
+            // Out of descriptors, or the peer is gone already: others may have better luck.
+            Err(_) => tokio::task::yield_now().await,
+        }
+    }
+    let all = u32::try_from(shared.limits.connections).unwrap_or(u32::MAX);
+    // The semaphore is never closed, so this only waits.
+    let _ = shared.room.acquire_many(all).await;
+}
+
+async fn connection<S>(shared: Arc<Shared>, stream: S, place: Place)
+where
+    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+{
+    let service = service_fn(|request| {
+        let (shared, place) = (Arc::clone(&shared), Arc::clone(&place));
+        async move { Ok::<_, Infallible>(answer(shared, place, request).await) }
+    });
+    let served = builder(&shared).serve_connection(TokioIo::new(stream), service).with_upgrades();
+    // What breaks a connection breaks nothing else; its client has seen it.
+    let _ = served.await;
+}
+
+/// HTTP as the proxy speaks it to the inside.
+pub(super) fn builder(shared: &Shared) -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(shared.limits.greeting).max_buf_size(HEAD_MAX);
+    builder
+}
+
+async fn answer(shared: Arc<Shared>, place: Place, request: Request<Incoming>) -> Response<AnyBody> {
+    if request.method() == Method::CONNECT {
+        return tunnel::open(shared, place, request).await;
+    }
+    match request.uri().authority().map(|authority| authority.as_str().to_owned()) {
+        None => provider::answer(&shared, request).await,
+        Some(authority) => match Target::parse(&authority, 80) {
+            // Some clients send even the proxy's own address through the proxy.
+            Ok(target) if Shared::is_us(&target) => provider::answer(&shared, request).await,
+            Ok(target) if request.uri().scheme_str() == Some("http") => forward::plain(&shared, &target, request).await,
+            Ok(target) => {
+                shared.account(&target, request.method().as_str()).deny(Why::Request);
+                refusal(StatusCode::BAD_REQUEST, &format!("open a tunnel to {target} with CONNECT"))
+            }
+            Err(error) => {
+                shared.ledger.deny(&authority, 0, request.method().as_str(), Why::Request);
+                refusal(StatusCode::BAD_REQUEST, &error.to_string())
+            }
+        },
+    }
+}
+
+/// A policy's no, in the book and for the client.
+pub(super) fn denied(shared: &Shared, target: &Target, method: &str, why: Why) -> Response<AnyBody> {
+    shared.account(target, method).deny(why);
+    refusal(StatusCode::FORBIDDEN, &format!("{target} is denied: {}", why.text()))
+}
+
+/// An answer of the proxy itself.
+pub(super) fn refusal(status: StatusCode, text: &str) -> Response<AnyBody> {
+    let mut response = Response::new(body::text(format!("loopwright: {text}\n")));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    response.headers_mut().insert("x-loopwright", HeaderValue::from_static("egress"));
+    response
+}
