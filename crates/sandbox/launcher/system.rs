@@ -146,6 +146,7 @@ impl System {
 
     pub fn lay(self, plan: &Plan) -> Outcome {
         lay_proc().at(Step::Proc)?;
+        cap_processes(plan);
         self.roots.into_iter().try_for_each(|(path, root)| root.lay(&path)).at(Step::System)?;
         lay_devices(self.devices, plan.shared_memory).at(Step::Dev)?;
         lay_etc(self.etc, plan).at(Step::Etc)?;
@@ -230,6 +231,21 @@ fn lay_rest() -> io::Result<()> {
 fn lay_proc() -> io::Result<()> {
     make_folder(Path::new("/proc"))?;
     sys::mount_new(c"proc", c"/proc", sys::MS_NOSUID | sys::MS_NODEV | sys::MS_NOEXEC, c"")
+}
+
+/// Numbers of processes end where the ceiling is: control groups are not always to be had, and the limit of a user's
+/// processes holds everybody but root. Before Linux 6.14 the setting is the whole host's, and is left alone.
+fn cap_processes(plan: &Plan) {
+    const RLIMIT_NPROC: u64 = 6;
+    // Numbers that are given out only once, while the namespace is young.
+    const RESERVED: u64 = 300;
+    let ceiling = plan.rlimits.iter().find(|(resource, _)| *resource == RLIMIT_NPROC);
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(|part| part.parse::<u32>().unwrap_or(0));
+    let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    if let Some((_, ceiling)) = ceiling.filter(|_| version >= (6, 14)) {
+        let _ = fs::write("/proc/sys/kernel/pid_max", (ceiling + RESERVED).to_string());
+    }
 }
 
 /// Settings of the kernel ask only for the user's number, which is root's when the engine's user is: so nothing in

@@ -162,25 +162,36 @@ fn sockets() -> Result<Vec<SeccompRule>, BackendError> {
 /// No file that runs as its owner, and no device: a deletion mark of an overlay looks like one. Files inside are the
 /// engine's user's outside, so a set-user-id file would hand that user to everybody on the host.
 fn modes(rules: &mut Rules) -> Result<(), BackendError> {
-    let set_user = |argument: u8| -> Result<_, BackendError> {
-        let mut all = vec![rule(vec![masked(argument, 0o4000, 0o4000)?])?];
-        if rustix::process::geteuid().is_root() {
-            all.push(rule(vec![masked(argument, 0o2000, 0o2000)?])?);
-        }
-        Ok(all)
+    let bits: &[u32] = if rustix::process::geteuid().is_root() { &[0o4000, 0o2000] } else { &[0o4000] };
+    let set_user = |argument: u8| -> Result<Vec<SeccompRule>, BackendError> {
+        bits.iter().map(|bits| rule(vec![masked(argument, *bits, (*bits).into())?])).collect()
     };
-    let device = |argument: u8| -> Result<_, BackendError> {
+    let device = |argument: u8| -> Result<Vec<SeccompRule>, BackendError> {
         let kinds = [libc::S_IFCHR, libc::S_IFBLK];
         kinds.iter().map(|kind| rule(vec![masked(argument, libc::S_IFMT, u64::from(*kind))?])).collect()
+    };
+    // A mode counts only where a file is made; otherwise the argument is whatever lay there.
+    let made = |flags: u8, mode: u8| -> Result<_, BackendError> {
+        let mut all = Vec::new();
+        for flag in [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY].map(i32::cast_unsigned) {
+            for bits in bits {
+                let making = masked(flags, flag, flag.into())?;
+                all.push(rule(vec![making, masked(mode, *bits, (*bits).into())?])?);
+            }
+        }
+        Ok(all)
     };
     rules.insert(libc::SYS_fchmod, set_user(1)?);
     rules.insert(libc::SYS_fchmodat, set_user(2)?);
     rules.insert(FCHMODAT2, set_user(2)?);
-    rules.insert(libc::SYS_mknodat, device(2)?);
+    rules.insert(libc::SYS_openat, made(2, 3)?);
+    rules.insert(libc::SYS_mknodat, [device(2)?, set_user(2)?].concat());
     #[cfg(target_arch = "x86_64")]
     {
         rules.insert(libc::SYS_chmod, set_user(1)?);
-        rules.insert(libc::SYS_mknod, device(1)?);
+        rules.insert(libc::SYS_open, made(1, 2)?);
+        rules.insert(libc::SYS_creat, set_user(1)?);
+        rules.insert(libc::SYS_mknod, [device(1)?, set_user(1)?].concat());
     }
     Ok(())
 }
@@ -208,8 +219,8 @@ fn masked(argument: u8, mask: u32, value: u64) -> Result<Condition, BackendError
     Condition::new(argument, Len::Dword, Op::MaskedEq(mask.into()), value)
 }
 
-/// What the crate cannot say: numbers of the x32 kind, which mean other calls, end the program; and `clone3`, whose
-/// flags no filter can read, does not exist, so that libraries use `clone`.
+/// What the crate cannot say: numbers of the x32 kind, which mean other calls, end the program; and `clone3` and `openat2`,
+/// whose words no filter can read, do not exist, so that libraries use `clone` and `openat`.
 fn entry() -> Vec<sock_filter> {
     const LOAD: u16 = 0x20;
     const AT_LEAST: u16 = 0x35;
@@ -220,12 +231,14 @@ fn entry() -> Vec<sock_filter> {
     const ERRNO: u32 = 0x0005_0000;
     const ALLOW: u32 = 0x7fff_0000;
     const CLONE3: u32 = 435;
+    const OPENAT2: u32 = 437;
     let step = |code, jt, jf, k| sock_filter { code, jt, jf, k };
     vec![
         step(LOAD, 0, 0, 0),
         step(AT_LEAST, 0, 1, X32),
         step(RETURN, 0, 0, KILL_PROCESS),
-        step(EQUAL, 0, 1, CLONE3),
+        step(EQUAL, 1, 0, CLONE3),
+        step(EQUAL, 0, 1, OPENAT2),
         step(RETURN, 0, 0, ERRNO | libc::ENOSYS.cast_unsigned()),
         step(RETURN, 0, 0, ALLOW),
     ]

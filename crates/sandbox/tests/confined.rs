@@ -213,3 +213,20 @@ async fn ordinary_tools_run_inside() {
     assert_eq!(prints(spawn).await.replace("OpenSSL\n", ""), "x\n2\n2\n42\n");
     let _ = limited(python(""), |_| ());
 }
+
+/// Outside, what a program makes belongs to the engine's user, and nobody may be handed that user.
+#[tokio::test]
+async fn no_call_makes_a_file_that_runs_as_its_owner() {
+    let dir = folder();
+    let script = "import os, stat\n\
+        tries = {'chmod': lambda: (open('f', 'w').close(), os.chmod('f', 0o4755)), \
+                 'open': lambda: os.open('f', os.O_CREAT | os.O_WRONLY, 0o4755), \
+                 'temporary': lambda: os.link('/proc/self/fd/%d' % os.open('.', os.O_TMPFILE | os.O_WRONLY, 0o4755), 'f'), \
+                 'mknod': lambda: os.mknod('f', stat.S_IFREG | 0o4755)}\n\
+        for name, make in tries.items():\n\
+        \x20   try:\n        make()\n    except PermissionError:\n        pass\n\
+        \x20   if os.path.exists('f'):\n        print(name, os.stat('f').st_mode & 0o4000)\n        os.unlink('f')\n\
+        print('end', os.stat(os.open('plain', os.O_CREAT | os.O_WRONLY, 0o755)).st_mode & 0o7777)";
+    let text = prints(walled(python(script), dir.path(), |_| ())).await;
+    assert_eq!(text, format!("chmod 0\nend {}\n", 0o755));
+}
