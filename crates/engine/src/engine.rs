@@ -6,6 +6,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::error::EngineError;
 use crate::git::{Git, UserRepo};
 use crate::ground::Ground;
+use crate::known_secrets::KnownSecrets;
 use crate::live::Live;
 use crate::places::Places;
 use crate::proc::Proc;
@@ -37,6 +38,8 @@ pub struct Settings {
     pub extra_path: Vec<PathBuf>,
     /// The home of the person the engine works for, which no program of a loop may see; `~` in a loop file starts there.
     pub home: Option<PathBuf>,
+    /// Secrets of the world around, which no round may keep or send.
+    pub known_secrets: KnownSecrets,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// Where tests make the world fail.
@@ -70,6 +73,7 @@ impl Settings {
             sensitive: Vec::new(),
             extra_path: Vec::new(),
             home: None,
+            known_secrets: KnownSecrets::default(),
             clock: Arc::new(SystemClock),
             seam: Seam::none(),
         }

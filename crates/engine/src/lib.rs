@@ -82,6 +82,7 @@ pub mod gates;
 pub mod gc;
 pub mod git;
 pub mod ground;
+pub mod known_secrets;
 mod live;
 mod loop_engine;
 pub mod outbox;
@@ -102,6 +103,7 @@ pub mod workspace;
 
 pub use engine::{Engine, Identity, Settings};
 pub use error::EngineError;
+pub use known_secrets::KnownSecrets;
 pub use loop_engine::{BuildError, LoopEngine, LoopEngineBuilder};
 pub use loopwright_core::BoxFuture;
 pub use loopwright_core::budget::{self, BudgetLimit, BudgetState, TokenBudget};

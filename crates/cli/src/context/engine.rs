@@ -27,6 +27,7 @@ impl Context {
         settings.sensitive = config.sensitive.clone();
         settings.extra_path = self.extra_path(work_tree);
         settings.home = self.env.home.clone();
+        settings.known_secrets = self.env.secrets.clone();
         if let Some(who) = &config.identity {
             settings.identity = Identity { name: who.name.clone(), email: who.email.clone() };
         }

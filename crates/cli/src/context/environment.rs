@@ -1,6 +1,7 @@
 //! Everything that is read from outside the arguments and the files, read once. Nothing else in the program looks at the
 //! environment, so what a command depends on is listed here.
 
+use loopwright::KnownSecrets;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -27,6 +28,8 @@ pub(crate) struct Environment {
     pub(crate) path: OsString,
     /// `USER`, else `LOGNAME`: who answers and starts rounds, as far as the record is concerned.
     pub(crate) user: Option<String>,
+    /// Every variable, for the engine to know what may not leave; a name or value that is no text is left out.
+    pub(crate) secrets: KnownSecrets,
     /// `NO_COLOR` is set.
     pub(crate) no_colour: bool,
 }
@@ -49,6 +52,7 @@ impl Environment {
             home: absolute("HOME"),
             path: variable("PATH").unwrap_or_default(),
             user: text("USER").or_else(|| text("LOGNAME")),
+            secrets: secrets(),
             no_colour: variable("NO_COLOR").is_some(),
         }
     }
@@ -63,4 +67,10 @@ impl Environment {
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
 fn variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the environment")]
+fn secrets() -> KnownSecrets {
+    let texts = std::env::vars_os().map(|(name, value)| (name.into_string(), value.into_string()));
+    KnownSecrets::of_environment(texts.filter_map(|(name, value)| Some((name.ok()?, value.ok()?))))
 }

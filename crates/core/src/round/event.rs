@@ -277,6 +277,9 @@ pub struct Made {
     pub cannot: Option<String>,
     /// What it staged.
     pub staged: Staged,
+    /// Secrets found in what it staged; the items are recorded without them, so only this tells.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub secrets: Vec<String>,
     /// Content hash of the transcript.
     pub transcript: Option<String>,
     /// Processes that had to be killed after it.

@@ -37,6 +37,8 @@ pub struct Attempt {
     pub changes: Vec<ChangeFact>,
     /// What was found in it.
     pub findings: SealFindings,
+    /// Secrets found in what the maker staged.
+    pub staged_secrets: Vec<String>,
     /// Gate results.
     pub gates: Vec<GateResult>,
     /// Gate inputs the maker edited.

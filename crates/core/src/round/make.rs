@@ -31,6 +31,7 @@ pub(super) fn made(mut round: Round, made: Made) -> Result<Step, Misfit> {
     attempt.end = Some(made.end.clone());
     attempt.text = made.text;
     attempt.transcript = made.transcript;
+    attempt.staged_secrets = made.secrets;
     if made.survivors > 0 {
         let text = format!("{} processes outlived the maker and were killed", made.survivors);
         round.facts.because(Stage::Make, "survivors", text);

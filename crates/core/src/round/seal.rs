@@ -19,6 +19,7 @@ pub(super) fn sealed(mut round: Round, sealed: Sealed) -> Result<Step, Misfit> {
     attempt.changes = sealed.changes;
     attempt.items = sealed.items;
     attempt.findings = sealed.findings;
+    attempt.findings.secrets.extend(attempt.staged_secrets.iter().cloned());
     Ok(judge_seal(round))
 }
 

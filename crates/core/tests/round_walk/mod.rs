@@ -266,6 +266,7 @@ fn made(attempt: u32, choice: &Choice) -> Event {
         text: "done".into(),
         cannot: (choice.a % 20 == 1).then(|| "I cannot".to_owned()),
         staged,
+        secrets: Vec::new(),
         transcript: Some("hash".into()),
         survivors: u32::from(choice.a % 20 == 2),
     }))

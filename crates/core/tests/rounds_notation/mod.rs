@@ -182,6 +182,7 @@ fn made(words: &Words<'_>, attempt: u32) -> Made {
         text: "done".into(),
         cannot: words.has("cannot").then(|| "the task contradicts a gate".to_owned()),
         staged,
+        secrets: Vec::new(),
         transcript: None,
         survivors: u32::from(words.has("survivor")),
     }

@@ -10,7 +10,7 @@ use loopwright_core::budget::{BudgetLimit, Tokens, Usage};
 use std::collections::VecDeque;
 
 /// A longer line is given to the log in pieces.
-const LINE_MAX: usize = 8 << 10;
+pub(crate) const LINE_MAX: usize = 8 << 10;
 /// How much of the last text is kept.
 const TEXT_MAX: usize = 64 << 10;
 /// The longest note that is believed.

@@ -10,6 +10,7 @@ mod listen;
 pub mod scripted;
 
 pub use command::Command;
+pub(crate) use listen::LINE_MAX;
 pub use error::AgentError;
 pub use scripted::{Scripted, main_if_asked};
 

@@ -5,7 +5,7 @@ use super::{Facts, GatesError};
 use loopwright_core::inventory::{self, FILE_BYTES_MAX, Inventory, Missing, Suite};
 use loopwright_core::paths::{self, ChangedFile, Protected, SensitivePath};
 use loopwright_core::round::SealFindings;
-use loopwright_core::secrets::{Hit, Scanner};
+use loopwright_core::secrets::{Candidate, Hit, Scanner};
 use loopwright_core::spec::LoopSpec;
 
 /// What was found in a candidate.
@@ -78,13 +78,10 @@ pub fn examine(
 }
 
 fn secrets(facts: &Facts, scanner: &Scanner, texts: &[(&str, &str)]) -> Vec<Hit> {
-    let mut hits = scanner.added(&facts.added);
+    let before: Vec<&[u8]> = facts.files.iter().filter_map(|file| file.before.as_deref()).collect();
     let present = facts.files.iter().filter(|file| file.after.is_some());
-    hits.extend(present.flat_map(|file| scanner.name(&file.path)));
-    hits.extend(texts.iter().flat_map(|(place, text)| scanner.text(place, text)));
-    hits.sort();
-    hits.dedup();
-    hits
+    let names: Vec<&str> = present.map(|file| file.path.as_str()).collect();
+    scanner.candidate(&Candidate { added: &facts.added, before: &before, names: &names, texts })
 }
 
 /// Only changed files can lose a test, and a moved one is in two changed files.

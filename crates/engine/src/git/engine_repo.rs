@@ -299,7 +299,7 @@ fn blob(rest: &mut &[u8], asked: &str) -> Option<Option<Vec<u8>>> {
 }
 
 /// Parses `<mode> SP <type> SP <oid> TAB <path>`.
-fn tree_entry(record: &[u8]) -> Option<TreeEntry> {
+pub(super) fn tree_entry(record: &[u8]) -> Option<TreeEntry> {
     let tab = record.iter().position(|byte| *byte == b'\t')?;
     let head = std::str::from_utf8(&record[..tab]).ok()?;
     let mut words = head.split(' ');

@@ -9,6 +9,7 @@ mod call;
 mod engine_repo;
 mod error;
 mod forge_repo;
+mod forget;
 mod oid;
 mod user_repo;
 

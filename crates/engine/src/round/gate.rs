@@ -13,8 +13,11 @@ impl Run<'_> {
         let count = self.spec().gates.len() + self.spec().heldout.len();
         self.stage(Stage::Gate, format!("{count} gates on the sealed tree"));
         let (results, inputs_edited) = self.run_gates().await?;
-        results.iter().for_each(|result| self.progress.notice(&Notice::Gate(result)));
-        Ok(Event::Gated(Gated { attempt, results, inputs_edited }))
+        let event = self.clean(Event::Gated(Gated { attempt, results, inputs_edited }))?;
+        if let Event::Gated(Gated { results, .. }) = &event {
+            results.iter().for_each(|result| self.progress.notice(&Notice::Gate(result)));
+        }
+        Ok(event)
     }
 
     /// The results, and the gate inputs that the maker edited.

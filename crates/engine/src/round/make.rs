@@ -54,7 +54,8 @@ impl Run<'_> {
         let body = body.map_err(|error| Trouble::broke(Stage::Make, "outbox", &error))?;
         let files = staging::read(&workspace.outbox, &workspace.dir, body.as_deref());
         let files = files.map_err(|error| Trouble::broke(Stage::Make, "outbox", &error))?;
-        let left = self.left_by(outcome, &files, transcript, wall_ms, reserved, attempt)?;
+        let mut left = self.left_by(outcome, &files, transcript, wall_ms, reserved, attempt)?;
+        left.secrets = self.secrets_in(&files, &left);
         Ok(Event::Made(Box::new(left)))
     }
 
@@ -154,7 +155,7 @@ impl Run<'_> {
             Role::Maker | Role::Planner | Role::Prover | Role::Attacker => &self.bind.maker,
         };
         let folder = self.engine.places.transcripts(self.id());
-        let mut log = Transcript::open(&folder, role, name, self.progress);
+        let mut log = Transcript::open(&folder, role, name, self.progress, &self.scanner);
         let begun = Instant::now();
         let mut started = |_: &crate::proc::Started| ();
         let work = agent.invoke(invocation, &self.engine.proc, &mut log, self.cancel, &mut started);
@@ -192,6 +193,7 @@ impl Run<'_> {
                     problems: bounds::list(problems.iter().map(|problem| format!("{}: {}", problem.name, problem.why))),
                 },
             },
+            secrets: Vec::new(),
             transcript,
             survivors,
         })

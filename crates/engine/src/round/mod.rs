@@ -8,6 +8,7 @@ mod bounds;
 mod brief;
 mod check;
 mod gate;
+mod guard;
 mod isolate;
 pub(crate) mod journal;
 mod make;
@@ -40,6 +41,7 @@ use loopwright_core::budget::BudgetLimit;
 use loopwright_core::round::{
     Action, Broke, Ceiling, Event, Phase, Recorded, Round, Stage, Step, Stopped, StoppedBy, step,
 };
+use loopwright_core::secrets::Scanner;
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -54,6 +56,8 @@ pub(crate) struct Run<'a> {
     spaces: Workspaces,
     /// What every start of this round sees.
     rooms: Rooms,
+    /// Knows what may be kept and sent by nobody.
+    scanner: Scanner,
     workspace: Option<Workspace>,
     /// Gate programs, found before the maker ran.
     resolved: Option<Resolved>,
@@ -181,6 +185,7 @@ impl Run<'_> {
 
     /// Decides what an event means, records both in one transaction, and only then moves on.
     pub(crate) async fn apply(&mut self, event: Event, extra: Vec<Change>) -> Result<Vec<Action>, Trouble> {
+        let event = self.clean(event)?;
         let Step { round, actions } = step(&self.round, event.clone()).map_err(|misfit| self.misfit(misfit))?;
         bounds::fits(&event, self.round.phase().stage())?;
         let when = self.when();
@@ -273,7 +278,11 @@ impl Run<'_> {
         if !matches!(self.round.phase(), Phase::Ended(_)) {
             return;
         }
-        self.workspace = None;
+        let workspace = self.workspace.take();
+        if let Some(workspace) = workspace.filter(|_| self.held_secrets()) {
+            // What must not be kept is not left to the background either.
+            let _ = tokio::task::spawn_blocking(move || crate::workspace::remove_left(&workspace.root)).await;
+        }
         // Left-overs are found and removed at the next start, so a failure here loses nothing.
         let _ = self.spaces.discard(self.id()).await;
     }

@@ -164,6 +164,7 @@ impl<'a> Run<'a> {
             }
             None => 0,
         };
+        let scanner = engine.settings.known_secrets.scanner(&recorded.round.facts().started.spec.secrets);
         Ok(Self {
             engine,
             bind,
@@ -172,6 +173,7 @@ impl<'a> Run<'a> {
             repo,
             spaces,
             rooms,
+            scanner,
             workspace,
             resolved: None,
             heldout: None,

@@ -9,7 +9,6 @@ use crate::workspace::{ChangeStatus, SealLimits, Sealed as SealedTree};
 use loopwright_core::level::LoopLevel;
 use loopwright_core::outbox::{self, SanitiseRules, StagedItem};
 use loopwright_core::round::{AgentEnd, ChangeFact, Event, SealFindings, Sealed, Stage};
-use loopwright_core::secrets::Scanner;
 use loopwright_core::spec::ActionKind;
 
 impl Run<'_> {
@@ -23,10 +22,14 @@ impl Run<'_> {
             Stage::Seal,
             format!("{} files changed, tree {}", sealed.changes.len(), short(sealed.tree.as_str())),
         );
-        let kept = self.spaces.engine().keep(self.id(), &format!("attempt-{attempt}"), &sealed.commit).await;
-        kept.map_err(|error| Trouble::broke(Stage::Seal, "keep", &error))?;
         let (mut items, notes) = self.candidate_items(!sealed.changes.is_empty());
         let (mut findings, facts) = self.examine(&sealed, &items).await?;
+        if findings.secrets.is_empty() {
+            let kept = self.spaces.engine().keep(self.id(), &format!("attempt-{attempt}"), &sealed.commit).await;
+            kept.map_err(|error| Trouble::broke(Stage::Seal, "keep", &error))?;
+        } else {
+            self.forget(&sealed, &facts).await?;
+        }
         findings.notes.extend(notes);
         if let Err(problems) = bounds::recordable(items.clone()) {
             // Made harmless, text can be longer than it was staged.
@@ -104,22 +107,23 @@ impl Run<'_> {
         let base = isolate::parse(self.round.facts().base.as_deref().unwrap_or_default())?;
         let facts = Facts::gather(self.spaces.engine(), &base, sealed).await.map_err(gates_trouble(Stage::Seal))?;
         let words = self.commit_words(self.round.facts().attempt_number());
-        let texts: Vec<_> = items.iter().flat_map(texts).chain([("commit message", words.message.as_str())]).collect();
-        let scanner = Scanner::new(Vec::<String>::new());
+        let branch = format!("loop/{}/{}", self.spec().name, self.id());
+        let items: Vec<_> = items.iter().map(|item| (item.name.as_str(), texts(item))).collect();
+        let items = items.iter().map(|(name, text)| (*name, text.as_str()));
+        let texts: Vec<_> = items.chain([("commit message", words.message.as_str()), ("branch", &branch)]).collect();
         let sensitive = &self.engine.settings.sensitive;
         let found =
-            gates::examine(self.spec(), sensitive, &facts, &scanner, &texts).map_err(gates_trouble(Stage::Seal))?;
+            gates::examine(self.spec(), sensitive, &facts, &self.scanner, &texts).map_err(gates_trouble(Stage::Seal))?;
         let refused_paths = sealed.refused.iter().map(ToString::to_string).collect();
         Ok((SealFindings { refused_paths, ..found.into() }, facts))
     }
 }
 
-/// Every text of an item, with its place.
-fn texts(item: &StagedItem) -> impl Iterator<Item = (&str, &str)> {
-    let own = [item.title.as_deref(), Some(item.body.as_str())].into_iter().flatten();
-    let labels = item.labels.iter().map(String::as_str);
-    let comments = item.comments.iter().map(|comment| comment.body.as_str());
-    own.chain(labels).chain(comments).map(|text| (item.name.as_str(), text))
+/// Every text of an item, a line each.
+fn texts(item: &StagedItem) -> String {
+    let own = [Some(&item.name), item.target.as_ref(), item.title.as_ref(), Some(&item.body)].into_iter().flatten();
+    let comments = item.comments.iter().flat_map(|comment| [&comment.path, &comment.body]);
+    own.chain(&item.labels).chain(comments).map(String::as_str).collect::<Vec<_>>().join("\n")
 }
 
 fn short(hash: &str) -> &str {

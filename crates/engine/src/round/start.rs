@@ -78,6 +78,7 @@ impl<'a> Run<'a> {
         let item_failures = failures(engine, &started).await?;
         let event = Event::Started(Box::new(started.clone()));
         let rooms = engine.rooms(&started.boundary, &repo, &started.spec)?;
+        let scanner = engine.settings.known_secrets.scanner(&started.spec.secrets);
         let Step { round, actions } = Round::begin(started);
         let mut run = Self {
             engine,
@@ -87,6 +88,7 @@ impl<'a> Run<'a> {
             repo,
             spaces,
             rooms,
+            scanner,
             workspace: None,
             resolved: None,
             heldout: Some(heldout),

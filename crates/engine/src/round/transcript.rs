@@ -1,11 +1,11 @@
 //! Transcripts: what an agent wrote, byte for byte up to a cap and but for secrets, in the state directory. Never read back
 //! as evidence.
 
-use crate::agents::{AgentEvent, AgentLog};
+use crate::agents::{AgentEvent, AgentLog, LINE_MAX};
 use crate::progress::{Notice, Progress};
-use loopwright_core::secrets;
+use crate::proc::Stream as Channel;
+use loopwright_core::secrets::{Border, Scanner, Stream};
 use loopwright_core::spec::Role;
-use std::borrow::Cow;
 use std::fs;
 use std::io::{BufWriter, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -21,20 +21,32 @@ pub(super) struct Transcript<'a> {
     file: Option<BufWriter<fs::File>>,
     path: PathBuf,
     left: u64,
+    scanner: &'a Scanner,
+    /// Each channel is a text of its own: what one says between two pieces of the other cuts nothing.
+    channels: [(Channel, Stream<'a>); 2],
 }
 
 impl<'a> Transcript<'a> {
     /// Opens the file; a transcript that cannot be kept does not stop the round.
-    pub(super) fn open(folder: &Path, role: Role, name: &str, progress: &'a dyn Progress) -> Self {
+    pub(super) fn open(
+        folder: &Path,
+        role: Role,
+        name: &str,
+        progress: &'a dyn Progress,
+        scanner: &'a Scanner,
+    ) -> Self {
         let path = folder.join(format!("{name}.log"));
         let opened = crate::places::make_dir(folder)
             .ok()
             .and_then(|()| fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path).ok());
-        Self { progress, role, file: opened.map(BufWriter::new), path, left: KEPT_MAX }
+        let channels = [Channel::Stdout, Channel::Stderr].map(|channel| (channel, Stream::new(scanner)));
+        Self { progress, role, file: opened.map(BufWriter::new), path, left: KEPT_MAX, scanner, channels }
     }
 
     /// The hash of what was kept, for the record.
     pub(super) fn finish(mut self) -> Option<String> {
+        let rest: Vec<Vec<u8>> = self.channels.iter_mut().map(|(_, stream)| stream.finish()).collect();
+        rest.iter().for_each(|bytes| self.keep(bytes));
         if let Some(file) = self.file.as_mut() {
             file.flush().ok()?;
         }
@@ -44,33 +56,30 @@ impl<'a> Transcript<'a> {
 
     fn keep(&mut self, bytes: &[u8]) {
         let take = bytes.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
-        self.left = self.left.saturating_sub(take as u64 + 1);
+        self.left = self.left.saturating_sub(take as u64);
         let Some(file) = self.file.as_mut() else { return };
         // Line by line, so that a round can be followed while it runs.
-        let written = file.write_all(&bytes[..take]).and_then(|()| file.write_all(b"\n")).and_then(|()| file.flush());
+        let written = file.write_all(&bytes[..take]).and_then(|()| file.flush());
         if written.is_err() || self.left == 0 {
             self.file = None;
         }
     }
 }
 
-/// Bytes stay as they are, except where a line of text shows a secret.
-fn without_secrets(bytes: &[u8]) -> Cow<'_, [u8]> {
-    match std::str::from_utf8(bytes).map(secrets::redact) {
-        Ok(Cow::Owned(clean)) => Cow::Owned(clean.into_bytes()),
-        Ok(Cow::Borrowed(_)) | Err(_) => Cow::Borrowed(bytes),
-    }
-}
-
 impl AgentLog for Transcript<'_> {
     fn line(&mut self, event: AgentEvent<'_>) {
         // Beyond the cap nothing is kept or shown: a flood may neither fill the disk nor bury the terminal.
-        if let AgentEvent::Text { bytes, .. } = event
+        if let AgentEvent::Text { stream, bytes } = event
             && self.left > 0
         {
-            let bytes = without_secrets(bytes);
-            self.keep(&bytes);
-            let shown: String = String::from_utf8_lossy(&bytes).chars().filter(|c| !c.is_control()).take(500).collect();
+            // A piece as long as they get is the middle of a line.
+            let (border, end): (_, &[u8]) =
+                if bytes.len() >= LINE_MAX { (Border::Cut, b"") } else { (Border::Line, b"\n") };
+            let channel = self.channels.iter_mut().find(|(channel, _)| *channel == stream);
+            let clean = channel.map(|(_, text)| text.push(&[bytes, end].concat(), border));
+            self.keep(&clean.unwrap_or_default());
+            let shown = self.scanner.clean_bytes(bytes);
+            let shown: String = String::from_utf8_lossy(&shown).chars().filter(|c| !c.is_control()).take(500).collect();
             self.progress.notice(&Notice::Agent { role: self.role, line: &shown });
         }
     }
