@@ -52,7 +52,8 @@ mod tests {
 
     #[test]
     fn credentials_are_known_to_every_loop_and_others_to_those_that_name_them() {
-        let given = [("GH_TOKEN", "hunter2-hunter2"), ("DEPLOY_TARGET", "blue-4711-zone"), ("LANG", "C.UTF-8-and-more")];
+        let given =
+            [("GH_TOKEN", "hunter2-hunter2"), ("DEPLOY_TARGET", "blue-4711-zone"), ("LANG", "C.UTF-8-and-more")];
         let known = KnownSecrets::of_environment(given.map(|(name, value)| (name.to_owned(), value.to_owned())));
         let known = known.with("provider", "sesame-open-1");
         let found = |declared: &[String], text| !known.scanner(declared).text("t", text).is_empty();

@@ -32,7 +32,9 @@ fn spellings() -> Vec<(&'static str, Vec<u8>)> {
 /// Plays a shell script as the maker of a trusting loop; it has the canary in `$C`, its base64 in `$B`, its hex in `$H`.
 async fn round(world: &World, script: &str) -> RoundReport {
     let hex: String = CANARY.bytes().map(|byte| format!("{byte:02x}")).collect();
-    let script = format!("C='{CANARY}'; B=$(printf %s \"$C\" | base64 -w0); H={hex}; echo 'echo $(( $1 + $2 ))' > sum.sh\n{script}");
+    let script = format!(
+        "C='{CANARY}'; B=$(printf %s \"$C\" | base64 -w0); H={hex}; echo 'echo $(( $1 + $2 ))' > sum.sh\n{script}"
+    );
     let maker = Command::new(&["sh".to_owned(), "-c".to_owned(), script]).expect("a command");
     let mut spec = LoopSpec { attempts: 1, ..mending(LoopLevel::L3Unattended) };
     spec.allow = vec![ActionKind::PullRequest];

@@ -10,8 +10,8 @@ mod listen;
 pub mod scripted;
 
 pub use command::Command;
-pub(crate) use listen::LINE_MAX;
 pub use error::AgentError;
+pub(crate) use listen::LINE_MAX;
 pub use scripted::{Scripted, main_if_asked};
 
 use crate::proc::{Cancel, Captured, Cookie, How, Proc, Started, Stream};

@@ -112,8 +112,8 @@ impl Run<'_> {
         let items = items.iter().map(|(name, text)| (*name, text.as_str()));
         let texts: Vec<_> = items.chain([("commit message", words.message.as_str()), ("branch", &branch)]).collect();
         let sensitive = &self.engine.settings.sensitive;
-        let found =
-            gates::examine(self.spec(), sensitive, &facts, &self.scanner, &texts).map_err(gates_trouble(Stage::Seal))?;
+        let found = gates::examine(self.spec(), sensitive, &facts, &self.scanner, &texts)
+            .map_err(gates_trouble(Stage::Seal))?;
         let refused_paths = sealed.refused.iter().map(ToString::to_string).collect();
         Ok((SealFindings { refused_paths, ..found.into() }, facts))
     }

@@ -2,8 +2,8 @@
 //! as evidence.
 
 use crate::agents::{AgentEvent, AgentLog, LINE_MAX};
-use crate::progress::{Notice, Progress};
 use crate::proc::Stream as Channel;
+use crate::progress::{Notice, Progress};
 use loopwright_core::secrets::{Border, Scanner, Stream};
 use loopwright_core::spec::Role;
 use std::fs;
