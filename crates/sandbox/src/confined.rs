@@ -1,6 +1,7 @@
 //! A confined start as the engine sees it: the plan handed over, the helper's records, and the lifeline. What happens on
 //! the other side is in `launcher/`.
 
+use crate::cgroup::{Controller, Groups};
 use crate::confine::Confine;
 use crate::error::SpawnError;
 use crate::helper;
@@ -35,18 +36,22 @@ pub(crate) struct Start {
     pub(crate) prepared: Prepared,
     /// The descriptors that the helper gets.
     pub(crate) further: Vec<(OwnedFd, RawFd)>,
-    pub(crate) walls: Walls,
+    /// Where its records come out.
+    pub(crate) status: OwnedFd,
+    /// What it lives by.
+    pub(crate) lifeline: OwnedFd,
 }
 
 impl Start {
-    pub(crate) fn new(spawn: &Spawn, confine: &Confine) -> Result<Self, SpawnError> {
-        let plan = plan::for_program(spawn, confine, Vec::new(), Bounds::EachProcess)
+    pub(crate) fn new(spawn: &Spawn, confine: &Confine, groups: &Groups) -> Result<Self, SpawnError> {
+        let bounds = if groups.keeps(Controller::Memory) { Bounds::Group } else { Bounds::EachProcess };
+        let plan = plan::for_program(spawn, confine, groups.entrances(), bounds)
             .map_err(|error| SpawnError::other(&spawn.program, "prepare", error))?;
         Self::of_plan(&plan.encode(), spawn.cookie.as_str())
             .map_err(|error| SpawnError::boundary(&spawn.program, "prepare its helper", error))
     }
 
-    fn of_plan(plan: &[u8], cookie: &str) -> io::Result<Self> {
+    pub(crate) fn of_plan(plan: &[u8], cookie: &str) -> io::Result<Self> {
         let (status, status_in) = pipe_with(PipeFlags::CLOEXEC)?;
         let (lifeline_out, lifeline) = pipe_with(PipeFlags::CLOEXEC)?;
         let further = vec![
@@ -54,22 +59,22 @@ impl Start {
             (helper::above(status_in)?, FD_STATUS),
             (helper::above(lifeline_out)?, FD_LIFELINE),
         ];
-        let walls = Walls {
-            status: Receiver::from_owned_fd(status)?,
-            lifeline: Mutex::new(Some(lifeline)),
-            ended: OnceLock::new(),
-        };
-        Ok(Self { prepared: helper_with(cookie)?, further, walls })
+        Ok(Self { prepared: helper_with(cookie)?, further, status, lifeline })
     }
 }
 
 /// The cookie lets a later engine find the helper, and with it the whole tree.
-pub(crate) fn helper_with(cookie: &str) -> io::Result<Prepared> {
+fn helper_with(cookie: &str) -> io::Result<Prepared> {
     let env = [(OsStr::new(COOKIE_VAR), OsStr::new(cookie))];
     Prepared::new(&helper::path()?, &[], env.into_iter(), Path::new("/"))
 }
 
 impl Walls {
+    pub(crate) fn new(status: OwnedFd, lifeline: OwnedFd) -> io::Result<Self> {
+        let status = Receiver::from_owned_fd(status)?;
+        Ok(Self { status, lifeline: Mutex::new(Some(lifeline)), ended: OnceLock::new() })
+    }
+
     /// Returns when the program runs, with every wall around it.
     pub(crate) async fn built(&self, spawn: &Spawn, confine: &Confine) -> Result<(), SpawnError> {
         let broken = |reason: &'static str| {

@@ -2,13 +2,15 @@
 
 use crate::cancel::Cancel;
 use crate::capture::Captured;
+use crate::cgroup::Groups;
 use crate::confined::{Start, Walls};
+use crate::disk::Disk;
 use crate::error::SpawnError;
 use crate::launch::{Prepared, Streams};
 use crate::members::Root;
 use crate::path;
 use crate::pump::{Pump, Watch};
-use crate::spawn::{COOKIE_VAR, Limits, Spawn, Stdin, Trust};
+use crate::spawn::{COOKIE_VAR, Spawn, Stdin, Trust};
 use crate::table;
 use crate::tree::{self, Swept, Tree};
 use rustix::fs::MemfdFlags;
@@ -39,6 +41,8 @@ pub enum How {
     Wall,
     /// We ended it: more output than `output_max`.
     Flood,
+    /// We ended it: it filled the disk beyond its share, or the disk was nearly full and it went on.
+    Disk,
     /// We ended it: the `Cancel` was thrown.
     Cancelled,
     /// We ended it: the `Watch` asked for it.
@@ -104,7 +108,7 @@ pub async fn run(
     let (child, stdout, stderr) = Child::start(&spawn).await?;
     started(&child.started());
     let mut pump = Pump::new(stdout, stderr, &spawn.limits, watch);
-    let cut = child.live(&mut pump, &spawn.limits, cancel, begun).await;
+    let cut = child.live(&mut pump, &spawn, cancel, begun).await;
     let mut leaky = false;
     let mut term_ignored = false;
     match cut {
@@ -140,12 +144,15 @@ struct Child {
     walls: Option<Walls>,
     tree: Tree,
     exit: AsyncFd<OwnedFd>,
+    /// Removed when the tree is gone.
+    _groups: Groups,
 }
 
 impl Child {
     async fn start(spawn: &Spawn) -> Result<(Self, Receiver, Receiver), SpawnError> {
         let failed = |doing: &'static str| move |error| SpawnError::other(&spawn.program, doing, error);
-        let (prepared, further, walls) = prepare(spawn)?;
+        let groups = spawn.confine.as_ref().map(|confine| Groups::make(&confine.resources)).unwrap_or_default();
+        let (prepared, further, walls) = prepare(spawn, &groups)?;
         let stdin = stdin(&spawn.stdin).map_err(failed("prepare its input"))?;
         let (stdout, child_stdout) = pipe().map_err(failed("make its pipes"))?;
         let (stderr, child_stderr) = pipe().map_err(failed("make its pipes"))?;
@@ -157,7 +164,7 @@ impl Child {
         if let (Some(walls), Some(confine)) = (&walls, &spawn.confine) {
             walls.built(spawn, confine).await?;
         }
-        Ok((Self { walls, tree, exit }, stdout, stderr))
+        Ok((Self { walls, tree, exit, _groups: groups }, stdout, stderr))
     }
 
     fn started(&self) -> Started {
@@ -166,8 +173,10 @@ impl Child {
     }
 
     /// Waits until the program ends (`None`) or has to be ended.
-    async fn live(&self, pump: &mut Pump<'_>, limits: &Limits, cancel: &Cancel, begun: Instant) -> Option<How> {
+    async fn live(&self, pump: &mut Pump<'_>, spawn: &Spawn, cancel: &Cancel, begun: Instant) -> Option<How> {
+        let limits = &spawn.limits;
         let mut orphans = Orphans::new(self.tree.root());
+        let mut disk = spawn.confine.as_ref().map(|confine| Disk::new(confine, self.tree.root()));
         let wall = limits.wall.map(|wall| begun + wall);
         loop {
             let idle = limits.idle.map(|idle| pump.last + idle);
@@ -177,6 +186,7 @@ impl Child {
                 () = at(wall) => return Some(How::Wall),
                 () = at(idle) => return Some(How::Idle),
                 () = cancel.cancelled() => return Some(How::Cancelled),
+                () = filled(disk.as_mut()) => return Some(How::Disk),
                 () = orphans.one_ended(), if self.walls.is_none() => orphans.collect(),
             }
             if pump.stopped {
@@ -296,11 +306,13 @@ impl<'r> Orphans<'r> {
 
 type Further = Vec<(OwnedFd, RawFd)>;
 
-fn prepare(spawn: &Spawn) -> Result<(Prepared, Further, Option<Walls>), SpawnError> {
+fn prepare(spawn: &Spawn, groups: &Groups) -> Result<(Prepared, Further, Option<Walls>), SpawnError> {
     match &spawn.confine {
         None => Ok((prepare_plainly(spawn)?, Vec::new(), None)),
         Some(confine) => {
-            let Start { prepared, further, walls } = Start::new(spawn, confine)?;
+            let Start { prepared, further, status, lifeline } = Start::new(spawn, confine, groups)?;
+            let walls = Walls::new(status, lifeline)
+                .map_err(|error| SpawnError::other(&spawn.program, "listen to its helper", error))?;
             Ok((prepared, further, Some(walls)))
         }
     }
@@ -363,6 +375,13 @@ fn exit_of(root: &Root) -> io::Result<AsyncFd<OwnedFd>> {
 fn peek(root: &Root) -> io::Result<Option<WaitIdStatus>> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     Ok(rustix::process::waitid(WaitId::Pid(table::raw_pid(root.pid)?), options)?)
+}
+
+async fn filled(disk: Option<&mut Disk>) {
+    match disk {
+        Some(disk) => disk.filled().await,
+        None => std::future::pending().await,
+    }
 }
 
 async fn at(deadline: Option<Instant>) {

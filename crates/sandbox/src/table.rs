@@ -117,6 +117,15 @@ pub(crate) fn await_end(entries: &[Entry]) {
     }
 }
 
+/// Waits until a child of ours has ended, for as long as a healthy host could need, and leaves it uncollected.
+pub(crate) fn await_exit(pid: u32) {
+    const PATIENCE: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+    let pidfd = raw_pid(pid).and_then(|pid| Ok(rustix::process::pidfd_open(pid, PidfdFlags::empty())?));
+    if let Ok(pidfd) = pidfd {
+        let _ = rustix::event::poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&PATIENCE));
+    }
+}
+
 /// Collects a child of ours that ended. Only ever called for numbers that nobody else waits for.
 pub(crate) fn reap(pid: u32) {
     if let Ok(pid) = raw_pid(pid) {

@@ -113,7 +113,12 @@ pub(crate) fn is_alive(root: &Root) -> bool {
 
 /// How many processes of the tree run.
 pub(crate) fn count(root: &Root) -> usize {
-    look(root, |_| ()).map_or(0, |look| look.alive.len())
+    pids(root).len()
+}
+
+/// The numbers of the tree's living processes.
+pub(crate) fn pids(root: &Root) -> Vec<u32> {
+    look(root, |_| ()).map_or_else(|_| Vec::new(), |look| look.alive.iter().map(|entry| entry.pid).collect())
 }
 
 /// Collects orphans of the tree that ended, so that a long run does not fill the process table.

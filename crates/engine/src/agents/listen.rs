@@ -76,7 +76,7 @@ impl<'a> Listener<'a> {
             How::Wall => Some(BudgetLimit::Wall),
             How::Idle => Some(BudgetLimit::Idle),
             How::Stopped => self.limit,
-            How::Exited(_) | How::Signaled(_) | How::Flood | How::Cancelled => None,
+            How::Exited(_) | How::Signaled(_) | How::Flood | How::Disk | How::Cancelled => None,
         };
         AgentOutcome {
             how: ended.how,

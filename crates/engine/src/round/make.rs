@@ -248,6 +248,7 @@ pub(super) fn end_of(outcome: &Result<AgentOutcome, AgentError>) -> Result<Agent
         How::Idle => limit(BudgetLimit::Idle, "no output for too long"),
         How::Wall => limit(BudgetLimit::Wall, "it took too long"),
         How::Flood => limit(BudgetLimit::Total, "it printed more than is read"),
+        How::Disk => limit(BudgetLimit::Total, "it filled the disk"),
         How::Stopped => limit(outcome.limit.unwrap_or(BudgetLimit::Total), "its ceiling was passed"),
         How::Cancelled => return Err(Trouble::Stopped),
     })

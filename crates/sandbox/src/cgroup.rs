@@ -1,0 +1,276 @@
+//! Control groups: ceilings for a whole tree, where the host lets us make some. Finds the hierarchies, makes a group per run
+//! below our own and removes it; who enters it is the helper's business.
+
+use crate::confine::Resources;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a group can keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Controller {
+    Memory,
+    Processes,
+    Cpu,
+}
+
+/// The controllers and their names in the kernel.
+const CONTROLLERS: [(Controller, &str); 3] =
+    [(Controller::Memory, "memory"), (Controller::Processes, "pids"), (Controller::Cpu, "cpu")];
+
+/// The beginning of our groups' names; the engine's process number follows.
+const PREFIX: &str = "loopwright-";
+
+/// Where groups of ours can be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// Version 2: one folder for all controllers.
+    Unified(PathBuf),
+    /// Version 1: a folder for each.
+    Split(Vec<(Controller, PathBuf)>),
+}
+
+/// The groups of one run; removed when dropped, which must be after its tree is gone.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    folders: Vec<PathBuf>,
+    kept: Vec<Controller>,
+}
+
+impl Groups {
+    /// Makes what the host allows. What cannot be made is missing from `keeps`.
+    pub(crate) fn make(resources: &Resources) -> Self {
+        match places() {
+            Some(Place::Unified(above)) => Self::unified(above, resources).unwrap_or_default(),
+            Some(Place::Split(places)) => Self::split(places, resources),
+            None => Self::default(),
+        }
+    }
+
+    fn unified(above: &Path, resources: &Resources) -> io::Result<Self> {
+        let folder = above.join(name());
+        fs::create_dir(&folder)?;
+        let mut groups = Self { folders: vec![folder.clone()], kept: Vec::new() };
+        for (controller, _) in CONTROLLERS {
+            let set = settings_unified(controller, resources);
+            if set.iter().all(|(file, value)| fs::write(folder.join(file), value).is_ok()) {
+                groups.kept.push(controller);
+            }
+        }
+        // Absent where swap is not accounted, and then there is nothing to bound.
+        let _ = fs::write(folder.join("memory.swap.max"), "0");
+        let _ = fs::write(folder.join("memory.oom.group"), "1");
+        Ok(groups)
+    }
+
+    fn split(places: &[(Controller, PathBuf)], resources: &Resources) -> Self {
+        let mut groups = Self::default();
+        let name = name();
+        for (controller, above) in places {
+            let folder = above.join(&name);
+            if fs::create_dir(&folder).is_err() {
+                continue;
+            }
+            groups.folders.push(folder.clone());
+            let set = settings_split(*controller, resources);
+            if set.iter().all(|(file, value)| fs::write(folder.join(file), value).is_ok()) {
+                groups.kept.push(*controller);
+            }
+        }
+        groups
+    }
+
+    /// The files that a process number is written to.
+    pub(crate) fn entrances(&self) -> Vec<PathBuf> {
+        self.folders.iter().map(|folder| folder.join("cgroup.procs")).collect()
+    }
+
+    pub(crate) fn keeps(&self, controller: Controller) -> bool {
+        self.kept.contains(&controller)
+    }
+}
+
+impl Drop for Groups {
+    fn drop(&mut self) {
+        // A group that is still in use is removed by a later engine.
+        self.folders.iter().for_each(|folder| drop(fs::remove_dir(folder)));
+    }
+}
+
+fn settings_unified(controller: Controller, resources: &Resources) -> Vec<(&'static str, String)> {
+    let text = |value: Option<u64>| value.map(|value| value.to_string());
+    let (file, value) = match controller {
+        Controller::Memory => ("memory.max", text(resources.memory)),
+        Controller::Processes => ("pids.max", text(resources.processes)),
+        Controller::Cpu => ("cpu.weight", resources.cpu_weight.map(|weight| weight.clamp(1, 10_000).to_string())),
+    };
+    value.map(|value| (file, value)).into_iter().collect()
+}
+
+fn settings_split(controller: Controller, resources: &Resources) -> Vec<(&'static str, String)> {
+    let text = |value: Option<u64>| value.map(|value| value.to_string());
+    let (file, value) = match controller {
+        Controller::Memory => ("memory.limit_in_bytes", text(resources.memory)),
+        Controller::Processes => ("pids.max", text(resources.processes)),
+        // An ordinary share is 1024 here and 100 in version 2.
+        Controller::Cpu => {
+            ("cpu.shares", resources.cpu_weight.map(|weight| (weight.clamp(1, 10_000) * 1024 / 100).max(2).to_string()))
+        }
+    };
+    value.map(|value| (file, value)).into_iter().collect()
+}
+
+fn name() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    format!("{PREFIX}{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Found once: where we are does not change unless somebody moves us.
+fn places() -> Option<&'static Place> {
+    static FOUND: OnceLock<Option<Place>> = OnceLock::new();
+    FOUND.get_or_init(find).as_ref()
+}
+
+fn find() -> Option<Place> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+    if let Some(folder) = unified_folder(&mounts, &own)
+        && delegate(&folder).is_ok()
+    {
+        remove_stale(&folder);
+        return Some(Place::Unified(folder));
+    }
+    let writable = |(_, folder): &(Controller, PathBuf)| {
+        rustix::fs::access(folder, rustix::fs::Access::WRITE_OK).is_ok() && folder.join("cgroup.procs").exists()
+    };
+    let split: Vec<_> = split_folders(&mounts, &own).into_iter().filter(writable).collect();
+    split.iter().for_each(|(_, folder)| remove_stale(folder));
+    (!split.is_empty()).then_some(Place::Split(split))
+}
+
+/// Our own group in version 2.
+fn unified_folder(mounts: &str, own: &str) -> Option<PathBuf> {
+    let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
+    mounts.lines().filter_map(Mount::parse).find(|mount| mount.kind == "cgroup2")?.folder(path)
+}
+
+/// Our own groups in version 1, for the controllers that are there.
+fn split_folders(mounts: &str, own: &str) -> Vec<(Controller, PathBuf)> {
+    let mounts: Vec<Mount> = mounts.lines().filter_map(Mount::parse).filter(|mount| mount.kind == "cgroup").collect();
+    let one = |name: &str| {
+        let path = own.lines().find_map(|line| {
+            let (_, rest) = line.split_once(':')?;
+            let (names, path) = rest.split_once(':')?;
+            names.split(',').any(|one| one == name).then_some(path)
+        })?;
+        mounts.iter().find(|mount| mount.options.split(',').any(|one| one == name))?.folder(path)
+    };
+    CONTROLLERS.iter().filter_map(|(controller, name)| Some((*controller, one(name)?))).collect()
+}
+
+/// One line of mountinfo.
+struct Mount<'t> {
+    root: &'t str,
+    at: &'t str,
+    kind: &'t str,
+    options: &'t str,
+}
+
+impl<'t> Mount<'t> {
+    fn parse(line: &'t str) -> Option<Self> {
+        let (first, second) = line.split_once(" - ")?;
+        let mut first = first.split(' ').skip(3);
+        let mut second = second.split(' ');
+        Some(Self { root: first.next()?, at: first.next()?, kind: second.next()?, options: second.nth(1)? })
+    }
+
+    /// Where a group of this hierarchy is seen, if it is seen here at all.
+    fn folder(&self, path: &str) -> Option<PathBuf> {
+        let below = Path::new(path).strip_prefix(self.root).ok()?;
+        Some(Path::new(self.at).join(below))
+    }
+}
+
+/// Lets groups below ours have controllers. The kernel wants no process in a group whose children have some, so when we are
+/// alone in ours we move into a child of it.
+fn delegate(folder: &Path) -> io::Result<()> {
+    let has = |file: &str| {
+        let text = fs::read_to_string(folder.join(file)).unwrap_or_default();
+        ["memory", "pids"].iter().all(|name| text.split_whitespace().any(|one| one == *name))
+    };
+    if !has("cgroup.controllers") {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    if has("cgroup.subtree_control") {
+        return Ok(());
+    }
+    let enable = || fs::write(folder.join("cgroup.subtree_control"), "+memory +pids");
+    if enable().is_err() {
+        move_aside(folder)?;
+        enable()?;
+    }
+    let _ = fs::write(folder.join("cgroup.subtree_control"), "+cpu");
+    Ok(())
+}
+
+fn move_aside(folder: &Path) -> io::Result<()> {
+    let us = std::process::id().to_string();
+    let inhabitants = fs::read_to_string(folder.join("cgroup.procs"))?;
+    if inhabitants.split_whitespace().any(|pid| pid != us) {
+        return Err(io::ErrorKind::ResourceBusy.into());
+    }
+    let aside = folder.join(format!("{PREFIX}engine"));
+    fs::create_dir_all(&aside)?;
+    fs::write(aside.join("cgroup.procs"), us)
+}
+
+/// Groups of engines that were killed. One that is in use cannot be removed, so nobody's can be hit.
+fn remove_stale(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            let _ = fs::remove_dir(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HYBRID: &str = "\
+32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu
+35 31 0:32 / /sys/fs/cgroup/memory rw,relatime shared:9 - cgroup cgroup rw,memory
+39 31 0:36 / /sys/fs/cgroup/pids rw,relatime - cgroup cgroup rw,pids
+41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
+";
+
+    #[test]
+    fn each_controller_of_a_hybrid_host_is_found_where_it_is_mounted() {
+        let own = "8:pids:/\n4:memory:/a/b\n1:cpu,cpuacct:/\n0::/\n";
+        let expected = [
+            (Controller::Memory, "/sys/fs/cgroup/memory/a/b"),
+            (Controller::Processes, "/sys/fs/cgroup/pids"),
+            (Controller::Cpu, "/sys/fs/cgroup/cpu"),
+        ];
+        assert_eq!(split_folders(HYBRID, own), expected.map(|(controller, path)| (controller, PathBuf::from(path))));
+        assert_eq!(unified_folder(HYBRID, own), Some(PathBuf::from("/sys/fs/cgroup/unified")));
+    }
+
+    #[test]
+    fn group_that_is_mounted_as_a_root_is_found_below_it() {
+        let mounts = "30 23 0:26 /user.slice/s /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n";
+        assert_eq!(unified_folder(mounts, "0::/user.slice/s/x\n"), Some(PathBuf::from("/sys/fs/cgroup/x")));
+        assert_eq!(unified_folder(mounts, "0::/elsewhere\n"), None);
+        assert_eq!(unified_folder("", "0::/\n"), None);
+    }
+
+    #[test]
+    fn ordinary_weight_is_an_ordinary_share() {
+        let resources = Resources { cpu_weight: Some(100), ..Resources::default() };
+        assert_eq!(settings_split(Controller::Cpu, &resources), [("cpu.shares", "1024".to_owned())]);
+    }
+}
