@@ -295,7 +295,7 @@ fn end_of(ended: &Ended) -> Option<End> {
         How::Exited(code) => End::Exited(code),
         How::Signaled(_) | How::Stopped => End::Signalled,
         How::Wall | How::Idle => End::Late,
-        How::Flood => End::Flooded,
+        How::Flood | How::Disk => End::Flooded,
         How::Cancelled => return None,
     })
 }
