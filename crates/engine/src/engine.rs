@@ -91,6 +91,8 @@ pub struct Engine {
     pub(crate) live: Live,
     /// One preparation of a base at a time, whichever loop asks.
     pub(crate) bases: Arc<tokio::sync::Mutex<()>>,
+    /// One set-up at a time.
+    pub(crate) setups: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Engine {
@@ -112,6 +114,7 @@ impl Engine {
             proc,
             live: Live::default(),
             bases: Arc::default(),
+            setups: Arc::default(),
         })
     }
 
@@ -174,14 +177,18 @@ impl Engine {
     /// # Errors
     /// Every toolchain that the loop names and that cannot be shown.
     pub fn rooms(&self, boundary: &Boundary, repo: &UserRepo, spec: &LoopSpec) -> Result<Rooms, EngineError> {
-        let ground = self.ground(repo);
-        let keep_out = KeepOut::new(self.places.root(), repo, self.settings.home.as_deref());
+        let (ground, keep_out) = (self.ground(repo), self.keep_out(repo));
         let tools = toolchains::detect(&ground, &self.settings.extra_path, &spec.toolchains, &keep_out);
         let tools = tools.map_err(|errors| EngineError::NotRunnable {
             name: spec.name.clone(),
             why: errors.iter().map(ToString::to_string).collect(),
         })?;
         Ok(Rooms::new(boundary::walls(boundary), tools))
+    }
+
+    /// What no program of a loop may see.
+    pub(crate) fn keep_out(&self, repo: &UserRepo) -> KeepOut {
+        KeepOut::new(self.places.root(), repo, self.settings.home.as_deref())
     }
 
     /// Where paths in the loop files of a repository start.

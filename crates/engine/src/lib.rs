@@ -72,6 +72,7 @@
 
 pub mod agents;
 pub mod boundary;
+pub mod caches;
 pub mod clock;
 mod decide;
 pub mod egress;
@@ -95,6 +96,7 @@ pub mod report;
 pub mod room;
 pub mod round;
 pub mod seam;
+pub mod setup;
 mod sink;
 pub mod staging;
 pub mod store;

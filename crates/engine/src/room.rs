@@ -5,13 +5,15 @@
 //! Inside, everything lies at the same place in every round, so that build caches stay valid. Nothing of the state
 //! directory, the user's repository or home is ever there, and no socket.
 
+mod copy;
 mod tools;
 
 pub use tools::KeepOut;
 
+use crate::caches::{Access, Cache};
 use crate::proc::{self, Confine, Mount, Network, Spawn, What};
 use crate::toolchains::{Shown, Toolchains};
-use crate::workspace::Files;
+use crate::workspace::{Files, Method, private_dir};
 use loopwright_core::level::LoopLevel;
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -118,6 +120,30 @@ impl Room {
     }
 }
 
+/// A folder beside a HOME, for what the kernel lays over and under it.
+fn beside(home: &Path, name: &str) -> PathBuf {
+    let folder = format!("{}-layers", home.file_name().unwrap_or_default().to_string_lossy());
+    home.with_file_name(folder).join(name)
+}
+
+/// Layers with a private one on top. Its folders are made here because each start has its own; one that cannot be made
+/// keeps the program from starting.
+fn overlay(lower: Vec<PathBuf>, upper: PathBuf, work: PathBuf) -> What {
+    for folder in [&upper, &work] {
+        let _ = private_dir(folder);
+    }
+    What::Overlay { lower, upper, work }
+}
+
+/// What a set-up made: files that base does not have, and a HOME.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layer {
+    /// Files beside base's.
+    pub work: PathBuf,
+    /// The HOME it worked in.
+    pub home: PathBuf,
+}
+
 /// Where a program sits: its files, its HOME, its folder for temporary files.
 #[derive(Debug, Clone, Copy)]
 pub struct Seat<'a> {
@@ -151,6 +177,9 @@ pub struct Rooms {
     vars: BTreeMap<OsString, OsString>,
     mounts: Vec<Mount>,
     left_out: Vec<String>,
+    caches: Vec<Cache>,
+    layer: Option<Layer>,
+    method: Method,
 }
 
 impl Rooms {
@@ -182,6 +211,69 @@ impl Rooms {
             self.mounts.push(shown);
         }
         self
+    }
+
+    /// The same, with caches that programs share.
+    #[must_use]
+    pub fn sharing(mut self, caches: Vec<Cache>) -> Self {
+        self.caches = caches;
+        self
+    }
+
+    /// The same, over what a set-up made: its HOME lies below every HOME, and what it wrote to caches below theirs.
+    #[must_use]
+    pub fn over(mut self, layer: Layer) -> Self {
+        for (at, cache) in self.caches.iter_mut().enumerate() {
+            let written = beside(&layer.home, &format!("cache-{at}"));
+            if written.is_dir() {
+                cache.layers.insert(0, written);
+            }
+        }
+        self.layer = Some(layer);
+        self
+    }
+
+    /// The same, with checkouts and HOMEs made this way.
+    #[must_use]
+    pub fn made_by(mut self, method: Method) -> Self {
+        self.method = method;
+        self
+    }
+
+    /// How checkouts and HOMEs are made.
+    #[must_use]
+    pub fn method(&self) -> Method {
+        self.method
+    }
+
+    /// What a set-up made, as a layer for overlays; a copy gets it by [`Rooms::settle`].
+    #[must_use]
+    pub fn extra_lower(&self) -> Vec<PathBuf> {
+        let layer = self.layer.as_ref().filter(|_| self.method == Method::Overlay);
+        layer.map(|layer| layer.work.clone()).into_iter().collect()
+    }
+
+    /// Puts what a set-up made into a seat that has no layers. Nothing is done where there are some.
+    ///
+    /// # Errors
+    /// When it cannot be copied.
+    pub fn settle(&self, seat: Seat<'_>) -> std::io::Result<()> {
+        let Some(layer) = self.layer.as_ref().filter(|_| self.method == Method::Copy) else { return Ok(()) };
+        copy::tree(&layer.home, seat.home)?;
+        match seat.files {
+            Files::Folder(folder) => copy::tree(&layer.work, folder),
+            Files::Overlay { .. } | Files::Layers(_) => Ok(()),
+        }
+    }
+
+    /// What the programs in these rooms depend on, as text to be hashed: which tools there are, and when they changed.
+    #[must_use]
+    pub fn prints(&self) -> Vec<String> {
+        let changed = |path: &Path| std::fs::metadata(path).and_then(|found| found.modified()).ok();
+        let mounts = self.mounts.iter().map(|mount| format!("{mount:?} {:?}", changed(&mount.at)));
+        let vars = self.vars.iter().map(|(name, value)| format!("{name:?}={value:?}"));
+        let caches = self.caches.iter().map(|cache| format!("{cache:?}"));
+        mounts.chain(vars).chain(caches).chain([format!("{:?}", self.path)]).collect()
     }
 
     /// The same, with one more variable for every program.
@@ -261,12 +353,35 @@ impl Rooms {
         }
         room.confine = Some(Confine { network: reach, ..Confine::default() });
         room.put(place(seat.files), inside::WORKSPACE, files);
-        room.put(seat.home, inside::HOME, What::Writable(seat.home.to_owned()));
+        room.put(seat.home, inside::HOME, self.home(seat.home));
         room.put(seat.tmp, inside::TMP, What::Writable(seat.tmp.to_owned()));
         if let Some(confine) = &mut room.confine {
+            confine.mounts.extend(self.caches.iter().enumerate().map(|(at, cache)| self.cache(at, cache, seat.home)));
             confine.mounts.extend(self.mounts.iter().cloned());
         }
         room
+    }
+
+    /// A HOME: private, over what a set-up left in its own.
+    fn home(&self, home: &Path) -> What {
+        match &self.layer {
+            Some(layer) if self.method == Method::Overlay => {
+                overlay(vec![layer.home.clone()], home.to_owned(), beside(home, "work"))
+            }
+            Some(_) | None => What::Writable(home.to_owned()),
+        }
+    }
+
+    fn cache(&self, at: usize, cache: &Cache, home: &Path) -> Mount {
+        let what = match (cache.access, self.method, cache.layers.as_slice()) {
+            (Access::Private, Method::Overlay, layers) => {
+                let [upper, work] = ["cache", "work"].map(|kind| beside(home, &format!("{kind}-{at}")));
+                overlay(layers.to_vec(), upper, work)
+            }
+            (_, _, [only]) => What::ReadOnly(only.clone()),
+            (_, _, layers) => What::Layers(layers.to_vec()),
+        };
+        Mount { at: cache.at.clone(), what }
     }
 }
 

@@ -1,0 +1,253 @@
+//! Set-up: runs a loop's preparation once for a base, with the host's network and nothing of a maker's present, and keeps
+//! what it made as layers that makers, gates and probes start from. They build on base's own outputs, never on a maker's.
+//!
+//! The layers lie in a workspace of their own, `setup-<key>`, which is used when the file that says so was written last: a
+//! crash leaves a folder that the next start makes anew. The key is everything the outcome depends on: base's tree, the
+//! commands, the toolchains and the caches.
+
+mod prune;
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::git::Oid;
+use crate::proc::{Cancel, Cookie, Ended, How, Limits, Spawn, SpawnError};
+use crate::room::{self, Layer, Rooms, Seat, Walls};
+use crate::workspace::{Making, Method, Workspace, WorkspaceError, Workspaces};
+use crate::{caches, gates, places};
+use loopwright_core::gate::excerpt;
+use loopwright_core::spec::{Argv, LoopSpec};
+use loopwright_core::{hash, secrets};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long all commands together may take when nothing else says.
+pub const WALL_DEFAULT: Duration = Duration::from_secs(1800);
+/// How many prepared bases of a repository are kept.
+const KEPT_MAX: usize = 4;
+/// Written last into a set-up's folder.
+const COMPLETE: &str = "setup-complete";
+/// Kept of each stream's start and end.
+const KEEP: usize = 512 << 10;
+
+/// Who runs a set-up, and who watches it.
+pub struct Task<'a> {
+    /// The mark of its process trees.
+    pub cookie: &'a str,
+    /// The request to stop.
+    pub cancel: &'a Cancel,
+    /// How long all commands together may take.
+    pub wall: Duration,
+    /// The folder of the round's transcripts.
+    pub transcripts: Option<&'a Path>,
+    /// Told what begins.
+    pub tell: &'a (dyn Fn(&str) + Sync),
+}
+
+/// Why a base could not be prepared: the round fails.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    /// A command did not end well.
+    #[error("`{command}` {how}{}{tail}", if tail.is_empty() { "" } else { ": " })]
+    Command {
+        /// Which.
+        command: String,
+        /// How it ended.
+        how: String,
+        /// Its last lines.
+        tail: String,
+    },
+    /// A command could not be started.
+    #[error("start `{command}`")]
+    Start {
+        /// Which.
+        command: String,
+        /// Why not.
+        source: SpawnError,
+    },
+    /// A workspace for it could not be made.
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    /// The caches of the loop cannot be shared, or the loop can otherwise not run.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The file system said no.
+    #[error("{what} `{}`", path.display())]
+    Io {
+        /// What was being done.
+        what: &'static str,
+        /// To which path.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// Somebody asked to stop.
+    #[error("stopped while it was prepared")]
+    Stopped,
+}
+
+impl Engine {
+    /// Rooms as they are for a base: with the shared caches, and with what the loop's set-up made of it, made now unless that
+    /// was done before.
+    ///
+    /// # Errors
+    /// A command did not end well, or nothing could be prepared.
+    pub async fn warm(
+        &self,
+        rooms: Rooms,
+        spaces: &Workspaces,
+        spec: &LoopSpec,
+        base: &Oid,
+        task: &Task<'_>,
+    ) -> Result<Rooms, SetupError> {
+        {
+            let _one = self.bases.lock().await;
+            spaces.import(base).await?;
+        }
+        let paths = gates::base_paths(spaces.engine(), base).await.map_err(EngineError::from)?;
+        let rooms = rooms.sharing(self.caches(spaces, spec, &paths)?);
+        if spec.setup.is_empty() {
+            return Ok(rooms);
+        }
+        let tree = spaces.engine().tree_of(base).await.map_err(WorkspaceError::from)?;
+        let name = format!("setup-{}", &key(&rooms, spec, tree.as_str())[..24]);
+        // One set-up at a time: two loops of one repository would make the same folder.
+        let _one = self.setups.lock().await;
+        if let Some(space) = spaces.reopen(&name)?.filter(|space| space.root.join(COMPLETE).is_file()) {
+            // Written again, so that the ones in use are the youngest.
+            let _ = fs::write(space.root.join(COMPLETE), b"");
+            return Ok(layered(rooms, &space));
+        }
+        let making = Making { method: rooms.method(), extra_lower: Vec::new() };
+        let space = spaces.create("setup", &name, base, &making).await?;
+        let made = Maker { engine: self, rooms: &rooms, space: &space, task }.run(&spec.setup, &paths).await;
+        if let Err(error) = made {
+            // What is half made is of no use to anybody; if it cannot be removed it is made anew all the same.
+            let _ = spaces.discard(&name).await;
+            return Err(error);
+        }
+        forget_old(spaces, &name).await;
+        Ok(layered(rooms, &space))
+    }
+
+    fn caches(
+        &self,
+        spaces: &Workspaces,
+        spec: &LoopSpec,
+        base: &BTreeSet<String>,
+    ) -> Result<Vec<caches::Cache>, EngineError> {
+        let (ground, keep_out) = (self.ground(spaces.repo()), self.keep_out(spaces.repo()));
+        caches::find(&ground, &spec.caches, base, &keep_out).map_err(|errors| EngineError::NotRunnable {
+            name: spec.name.clone(),
+            why: errors.iter().map(ToString::to_string).collect(),
+        })
+    }
+}
+
+/// Everything that the outcome of a set-up depends on.
+fn key(rooms: &Rooms, spec: &LoopSpec, tree: &str) -> String {
+    let mut fields = vec!["loopwright setup 1".to_owned(), tree.to_owned(), format!("{:?}", rooms.method())];
+    fields.push(format!("{:?}", rooms.walls()));
+    for command in &spec.setup {
+        fields.push(command.len().to_string());
+        fields.extend(command.iter().cloned());
+    }
+    fields.extend(rooms.prints());
+    let fields: Vec<&[u8]> = fields.iter().map(String::as_bytes).collect();
+    hash::of_fields(&fields)
+}
+
+/// Rooms over what a set-up left in its workspace.
+fn layered(rooms: Rooms, space: &Workspace) -> Rooms {
+    rooms.over(Layer { work: space.dir.clone(), home: space.home.clone() })
+}
+
+/// Removes all but the youngest set-ups that no round stands on.
+async fn forget_old(spaces: &Workspaces, new: &str) {
+    let mut old: Vec<_> = spaces.rounds().into_iter().filter(|(name, _)| name.starts_with("setup-") && name != new).collect();
+    let age = |path: &Path| fs::metadata(path.join(COMPLETE)).and_then(|about| about.modified()).ok();
+    old.sort_by_key(|(_, path)| std::cmp::Reverse(age(path)));
+    for (name, path) in old.into_iter().skip(KEPT_MAX - 1) {
+        if !spaces.is_below_a_round(&path) {
+            // Left-overs cost room only, and the next set-up tries again.
+            let _ = spaces.discard(&name).await;
+        }
+    }
+}
+
+/// One set-up that is being made.
+struct Maker<'a> {
+    engine: &'a Engine,
+    rooms: &'a Rooms,
+    space: &'a Workspace,
+    task: &'a Task<'a>,
+}
+
+impl Maker<'_> {
+    async fn run(&self, commands: &[Argv], tracked: &BTreeSet<String>) -> Result<(), SetupError> {
+        let begun = tokio::time::Instant::now();
+        let mut log = String::new();
+        for command in commands {
+            let left = self.task.wall.saturating_sub(begun.elapsed()).max(Duration::from_millis(1));
+            let ended = self.command(command, left, &mut log).await;
+            self.keep(&log);
+            ended?;
+        }
+        let (dir, tracked) = (self.space.dir.clone(), tracked.clone());
+        let pruned = tokio::task::spawn_blocking(move || prune::keep_untracked(&dir, &tracked)).await;
+        let io = |what, path: &Path| {
+            let path = path.to_owned();
+            move |source| SetupError::Io { what, path, source }
+        };
+        let put_back = pruned.unwrap_or_else(|_| Err(std::io::Error::other("a file-system task ended early")));
+        let put_back = put_back.map_err(io("look through", &self.space.dir))?;
+        if !put_back.is_empty() && self.rooms.method() == Method::Overlay {
+            let shown: Vec<_> = put_back.iter().take(10).map(String::as_str).collect();
+            log.push_str(&format!("tracked files are base's again: {}\n", shown.join(", ")));
+            self.keep(&log);
+        }
+        let complete = self.space.root.join(COMPLETE);
+        fs::write(&complete, b"").map_err(io("write", &complete))
+    }
+
+    async fn command(&self, command: &[String], wall: Duration, log: &mut String) -> Result<(), SetupError> {
+        let shown = command.join(" ");
+        (self.task.tell)(&shown);
+        let Some((program, args)) = command.split_first() else { return Ok(()) };
+        let seat = Seat { files: &self.space.files, home: &self.space.home, tmp: &self.space.tmp };
+        let room = self.rooms.setup(seat);
+        let mut spawn = Spawn::new(program, room::place(seat.files), Cookie::new(self.task.cookie));
+        spawn.args = args.iter().map(Into::into).collect();
+        spawn.env = room.env(seat.home, seat.tmp);
+        spawn.limits = Limits { wall: Some(wall), keep_head: KEEP, keep_tail: KEEP, ..Limits::default() };
+        let ended = self.engine.proc.run(room.enter(spawn), &mut (), self.task.cancel, |_| ()).await;
+        let ended = ended.map_err(|source| SetupError::Start { command: excerpt::line(&shown), source })?;
+        let (out, err) = (ended.stdout.to_lossy_string(), ended.stderr.to_lossy_string());
+        log.push_str(&format!("$ {shown}\n{out}{err}"));
+        outcome(&shown, &ended)
+    }
+
+    /// Keeps what the commands wrote; a transcript that cannot be kept does not stop the round.
+    fn keep(&self, log: &str) {
+        let Some(folder) = self.task.transcripts else { return };
+        let _ = places::make_dir(folder);
+        let _ = self.engine.places.lay_out(&folder.join("setup.log"), secrets::redact(log).as_bytes());
+    }
+}
+
+fn outcome(command: &str, ended: &Ended) -> Result<(), SetupError> {
+    let how = match ended.how {
+        How::Exited(0) => return Ok(()),
+        How::Cancelled => return Err(SetupError::Stopped),
+        How::Exited(code) => format!("ended with exit code {code}"),
+        How::Signaled(signal) => format!("was ended by signal {signal}"),
+        How::Wall | How::Idle => "took too long".to_owned(),
+        How::Flood | How::Stopped => "wrote more than is read".to_owned(),
+    };
+    let lines = [ended.stdout.to_lossy_string(), ended.stderr.to_lossy_string()].concat();
+    let last: Vec<_> = lines.lines().filter(|line| !line.trim().is_empty()).collect();
+    let tail = last[last.len().saturating_sub(5)..].iter().map(|line| excerpt::line(line)).collect::<Vec<_>>();
+    let tail = secrets::redact(&tail.join(" | ")).into_owned();
+    Err(SetupError::Command { command: excerpt::line(command), how, tail })
+}
