@@ -253,17 +253,17 @@ impl Rooms {
         layer.map(|layer| layer.work.clone()).into_iter().collect()
     }
 
-    /// Puts what a set-up made into a seat that has no layers. Nothing is done where there are some.
+    /// Puts what a set-up made into a seat that has no layers, and answers with it. Nothing is done where there are some.
     ///
     /// # Errors
     /// When it cannot be copied.
-    pub fn settle(&self, seat: Seat<'_>) -> std::io::Result<()> {
-        let Some(layer) = self.layer.as_ref().filter(|_| self.method == Method::Copy) else { return Ok(()) };
+    pub fn settle(&self, seat: Seat<'_>) -> std::io::Result<Option<&Layer>> {
+        let Some(layer) = self.layer.as_ref().filter(|_| self.method == Method::Copy) else { return Ok(None) };
         copy::tree(&layer.home, seat.home)?;
-        match seat.files {
-            Files::Folder(folder) => copy::tree(&layer.work, folder),
-            Files::Overlay { .. } | Files::Layers(_) => Ok(()),
+        if let Files::Folder(folder) = seat.files {
+            copy::tree(&layer.work, folder)?;
         }
+        Ok(Some(layer))
     }
 
     /// What the programs in these rooms depend on, as text to be hashed: which tools there are, and when they changed.

@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::git::Oid;
 use crate::proc::{Cancel, Cookie, Ended, How, Limits, Spawn, SpawnError};
-use crate::room::{self, Layer, Rooms, Seat, Walls};
+use crate::room::{self, Layer, Rooms, Seat};
 use crate::workspace::{Making, Method, Workspace, WorkspaceError, Workspaces};
 use crate::{caches, gates, places};
 use loopwright_core::gate::excerpt;
@@ -165,11 +165,12 @@ fn layered(rooms: Rooms, space: &Workspace) -> Rooms {
 
 /// Removes all but the youngest set-ups that no round stands on.
 async fn forget_old(spaces: &Workspaces, new: &str) {
-    let mut old: Vec<_> = spaces.rounds().into_iter().filter(|(name, _)| name.starts_with("setup-") && name != new).collect();
+    let mut old: Vec<_> =
+        spaces.folders().into_iter().filter(|(name, _)| name.starts_with("setup-") && name != new).collect();
     let age = |path: &Path| fs::metadata(path.join(COMPLETE)).and_then(|about| about.modified()).ok();
     old.sort_by_key(|(_, path)| std::cmp::Reverse(age(path)));
     for (name, path) in old.into_iter().skip(KEPT_MAX - 1) {
-        if !spaces.is_below_a_round(&path) {
+        if !spaces.is_stood_on(&path) {
             // Left-overs cost room only, and the next set-up tries again.
             let _ = spaces.discard(&name).await;
         }

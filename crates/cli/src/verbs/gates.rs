@@ -11,6 +11,7 @@ use loopwright::gates::{self, Baseline, Facts, GateEnv, Gates, Heldouts, Resolve
 use loopwright::git::{CommitWords, UserRepo};
 use loopwright::proc::Cancel;
 use loopwright::room::Rooms;
+use loopwright::setup::{self, Task};
 use loopwright::workspace::{Method, SealLimits, Sealed, Workspace, Workspaces};
 use loopwright::{Engine, boundary};
 use loopwright_core::gate::{GateResult, GateStatus};
@@ -70,7 +71,7 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     let spec = loops.find(&name)?.spec.spec().clone();
     let cancel = signals::cancel(&Running::default());
     let engine = cx.owner(Some(&repo), &cancel).await?;
-    let tried = try_gates(&engine, &repo, &spec, &cancel).await;
+    let tried = try_gates(cx, &engine, &repo, &spec, &cancel).await;
     engine.close().await?;
     let document = tried?;
     cx.out.answer(&document, || page(cx, &document));
@@ -79,6 +80,7 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
 }
 
 async fn try_gates(
+    cx: &Context,
     engine: &Engine,
     repo: &UserRepo,
     spec: &LoopSpec,
@@ -87,8 +89,17 @@ async fn try_gates(
     let spaces = Workspaces::open(engine.git().clone(), engine.places().root(), repo.clone()).await.map_err(broke)?;
     let base = engine.git().head(repo, spec.base.as_deref()).await?;
     let round = format!("gates-test-{}", std::process::id());
+    // Files are taken away from the workspace by hand below, so it is a copy.
+    let rooms = engine.rooms(&boundary::of(spec.sandbox), repo, spec)?.made_by(Method::Copy);
+    let task = Task {
+        cookie: &format!("lw-{round}"),
+        cancel,
+        wall: setup::WALL_DEFAULT,
+        transcripts: None,
+        tell: &|command| cx.out.note(&format!("setup      {}", safe(command))),
+    };
+    let rooms = engine.warm(rooms, &spaces, spec, &base.commit, &task).await.map_err(broke)?;
     let workspace = spaces.create(&spec.name, &round, &base.commit, &Method::Copy.into()).await.map_err(broke)?;
-    let rooms = engine.rooms(&boundary::of(spec.sandbox), repo, spec)?;
     let env = GateEnv { extra_path: rooms.path().to_vec(), ..GateEnv::default() };
     let trial = Trial {
         spaces: &spaces,

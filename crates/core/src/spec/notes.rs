@@ -35,13 +35,12 @@ pub(super) fn notes(spec: &LoopSpec) -> Vec<String> {
 }
 
 /// Keys that are part of the format and that this build does not act on.
-fn without_effect(spec: &LoopSpec) -> [(bool, &'static str); 10] {
+fn without_effect(spec: &LoopSpec) -> [(bool, &'static str); 9] {
     let fallback = spec.agents.values().any(|agent| !agent.fallback.is_empty());
     [
         (!spec.paths.is_empty(), "`paths`"),
         (spec.submodules != Switch::Off, "`submodules`"),
         (spec.lfs != Switch::Off, "`lfs`"),
-        (!spec.caches.is_empty(), "`caches`"),
         (!spec.secrets.is_empty(), "`secrets`"),
         (!spec.locks.is_empty(), "`locks`"),
         (spec.priority != 0, "`priority`"),
@@ -67,7 +66,6 @@ pub(super) fn not_runnable(spec: &LoopSpec) -> Vec<String> {
         spec.attack.is_some() || prompts.attacker.is_some() || spec.agents.contains_key(&Role::Attacker),
         "`attack`",
     );
-    missing(!spec.setup.is_empty(), "`setup`");
     reasons
 }
 

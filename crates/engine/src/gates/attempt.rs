@@ -32,7 +32,8 @@ impl Attempt<'_> {
     pub(super) async fn once(&self, against: Against<'_>) -> Result<Judged, GatesError> {
         let gates = self.gates;
         let kind = SnapshotKind::WithGit;
-        let snapshot = gates.workspaces.snapshot(gates.workspace, "gate", self.commit, kind, &[]).await?;
+        let snapshot =
+            gates.workspaces.snapshot(gates.workspace, "gate", self.commit, kind, &gates.rooms.extra_lower()).await?;
         if !self.restore.is_empty() {
             let base = &gates.workspace.base;
             gates.workspaces.restore_paths(gates.workspace, &snapshot, base, self.restore).await?;
@@ -56,7 +57,8 @@ impl Attempt<'_> {
         for folder in [&home, &tmp] {
             std::fs::create_dir_all(folder).map_err(failed)?;
         }
-        // A report that the candidate committed is no evidence of this run.
+        self.gates.rooms.settle(Seat { files, home: &home, tmp: &tmp }).map_err(failed)?;
+        // A report that the candidate committed, or a set-up left, is no evidence of this run.
         self.reports().try_for_each(|report| files.hide(Path::new(report))).map_err(failed)?;
         let spawn = self.spawn(program, Seat { files, home: &home, tmp: &tmp });
         let ended = match self.gates.proc.run(spawn, &mut (), self.gates.cancel, |_| ()).await {

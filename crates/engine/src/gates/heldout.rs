@@ -189,7 +189,8 @@ impl Gates<'_> {
         if let Program::Missing(name) = &check.program {
             return Ok(not_started(check, GateStatus::Failed, &format!("`{name}` is not installed")));
         }
-        let snapshot = self.workspaces.snapshot(self.workspace, "gate", commit, SnapshotKind::WithGit, &[]).await?;
+        let (kind, extra) = (SnapshotKind::WithGit, self.rooms.extra_lower());
+        let snapshot = self.workspaces.snapshot(self.workspace, "gate", commit, kind, &extra).await?;
         let private = self.workspace.root.join("gate-private");
         let result = self.answer(check, &snapshot.files, &private).await;
         self.workspaces.drop_snapshots(self.workspace, [private, snapshot.root]);
@@ -202,7 +203,9 @@ impl Gates<'_> {
         for folder in [&home, &tmp, &copies] {
             fs::create_dir_all(folder).map_err(failed)?;
         }
-        let room = self.rooms.gate(Seat { files, home: &home, tmp: &tmp }, Network::None);
+        let seat = Seat { files, home: &home, tmp: &tmp };
+        self.rooms.settle(seat).map_err(failed)?;
+        let room = self.rooms.gate(seat, Network::None);
         let (room, place) = show(room, &check.files, copies).map_err(failed)?;
         let mut spawn = check.spawn(room::place(files), Cookie::new(self.cookie), &place);
         spawn.env.extend(room.env(&home, &tmp));

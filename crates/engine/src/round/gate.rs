@@ -25,6 +25,7 @@ impl Run<'_> {
         if self.spec().gates.is_empty() && self.spec().heldout.is_empty() {
             return Ok((Vec::new(), Vec::new()));
         }
+        self.warm(&isolate::parse(self.round.facts().base.as_deref().unwrap_or_default())?, Stage::Gate).await?;
         let heldout = self.heldout()?;
         let resolved = self.resolved().await?;
         let baseline = self.measured_base(&resolved).await?;
@@ -109,6 +110,7 @@ impl Run<'_> {
         if let Some(baseline) = &self.baseline {
             return Ok(baseline.clone());
         }
+        self.warm(&isolate::parse(self.round.facts().base.as_deref().unwrap_or_default())?, Stage::Isolate).await?;
         let env = self.gate_env();
         let cookie = format!("lw-{}", self.id());
         let gates = Gates {

@@ -2,7 +2,9 @@
 
 use super::{Run, Trouble, workspace_trouble};
 use crate::git::Oid;
-use crate::workspace::Method;
+use crate::room::Seat;
+use crate::setup::{self, SetupError, Task};
+use crate::workspace::{Making, Workspace};
 use loopwright_core::round::{Baselined, Event, Isolated, Stage};
 
 impl Run<'_> {
@@ -12,10 +14,46 @@ impl Run<'_> {
             None => self.pin().await?,
         };
         self.stage(Stage::Isolate, format!("workspace at {}", &base.0.as_str()[..12.min(base.0.as_str().len())]));
+        self.warm(&base.0, Stage::Isolate).await?;
         let name = self.spec().name.clone();
-        let made = self.spaces.create(&name, self.id(), &base.0, &Method::Copy.into()).await;
-        self.workspace = Some(made.map_err(workspace_trouble(Stage::Isolate))?);
+        let making = Making { method: self.rooms.method(), extra_lower: self.rooms.extra_lower() };
+        let made = self.spaces.create(&name, self.id(), &base.0, &making).await;
+        let made = made.map_err(workspace_trouble(Stage::Isolate))?;
+        self.settle(&made).map_err(|error| Trouble::broke(Stage::Isolate, "setup", &error))?;
+        self.workspace = Some(made);
         Ok(Event::Isolated(Isolated { base: base.0.to_string(), branch: base.1 }))
+    }
+
+    /// What a set-up made is put into a workspace that has no layers, and is told apart from what the maker makes.
+    fn settle(&self, made: &Workspace) -> std::io::Result<()> {
+        let seat = Seat { files: &made.files, home: &made.home, tmp: &made.tmp };
+        match self.rooms.settle(seat)? {
+            Some(layer) => made.prepared_with(&layer.work),
+            None => Ok(()),
+        }
+    }
+
+    /// Prepares what every start on a base builds on, once in the life of this process; after a restart it is found again.
+    pub(super) async fn warm(&mut self, base: &Oid, stage: Stage) -> Result<(), Trouble> {
+        if self.is_warm {
+            return Ok(());
+        }
+        let transcripts = self.engine.places.transcripts(self.id());
+        let cookie = format!("lw-{}", self.id());
+        let task = Task {
+            cookie: &cookie,
+            cancel: self.cancel,
+            wall: self.wall_left().unwrap_or(setup::WALL_DEFAULT),
+            transcripts: Some(&transcripts),
+            tell: &|command| self.stage(stage, format!("setup: {command}")),
+        };
+        let warm = self.engine.warm(self.rooms.clone(), &self.spaces, self.spec(), base, &task).await;
+        self.rooms = warm.map_err(|error| match error {
+            SetupError::Stopped => Trouble::Stopped,
+            error => Trouble::broke(stage, "setup", &error),
+        })?;
+        self.is_warm = true;
+        Ok(())
     }
 
     async fn pin(&self) -> Result<(Oid, Option<String>), Trouble> {

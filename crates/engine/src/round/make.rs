@@ -38,6 +38,7 @@ impl Run<'_> {
         // Gate programs are found before a maker can put others in their place.
         self.resolve_gates().await?;
         let workspace = self.workspace(Stage::Make)?.clone();
+        self.warm(&workspace.base, Stage::Make).await?;
         staging::clear(&workspace.outbox).map_err(|error| Trouble::broke(Stage::Make, "outbox", &error))?;
         let invocation = self.maker_invocation(attempt, feedback).await?;
         let reserved = self.reservation();

@@ -58,6 +58,8 @@ pub(crate) struct Run<'a> {
     rooms: Rooms,
     /// Knows what may be kept and sent by nobody.
     scanner: Scanner,
+    /// Whether they have what the loop's set-up made.
+    is_warm: bool,
     workspace: Option<Workspace>,
     /// Gate programs, found before the maker ran.
     resolved: Option<Resolved>,

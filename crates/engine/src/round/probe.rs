@@ -3,7 +3,7 @@
 use super::{Run, Trouble, workspace_trouble};
 use crate::proc::{Cookie, How, Limits, Spawn};
 use crate::room::{self, Seat};
-use crate::workspace::{Method, SnapshotKind};
+use crate::workspace::{Making, SnapshotKind};
 use loopwright_core::round::{Event, Item, Probed, Stage};
 use loopwright_core::spec::{ItemsForm, ProbeSpec};
 use std::collections::BTreeSet;
@@ -28,9 +28,12 @@ impl Run<'_> {
         let base = self.pin_base().await?;
         let name = self.spec().name.clone();
         let id = self.id().to_owned();
-        let space = self.spaces.create(&name, &id, &base, &Method::Copy.into()).await;
+        self.warm(&base, Stage::Probe).await?;
+        let extra = self.rooms.extra_lower();
+        let making = Making { method: self.rooms.method(), extra_lower: extra.clone() };
+        let space = self.spaces.create(&name, &id, &base, &making).await;
         let space = space.map_err(workspace_trouble(Stage::Probe))?;
-        let view = self.spaces.snapshot(&space, "probe", &base, SnapshotKind::ReadOnly, &[]).await;
+        let view = self.spaces.snapshot(&space, "probe", &base, SnapshotKind::ReadOnly, &extra).await;
         let view = view.map_err(workspace_trouble(Stage::Probe))?;
         let seat = Seat { files: &view.files, home: &space.home, tmp: &space.tmp };
         let answer = self.ask_probe(&run, items, seat).await?;

@@ -174,6 +174,7 @@ impl<'a> Run<'a> {
             spaces,
             rooms,
             scanner,
+            is_warm: false,
             workspace,
             resolved: None,
             heldout: None,

@@ -89,6 +89,7 @@ impl<'a> Run<'a> {
             spaces,
             rooms,
             scanner,
+            is_warm: false,
             workspace: None,
             resolved: None,
             heldout: Some(heldout),

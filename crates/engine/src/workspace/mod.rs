@@ -28,6 +28,7 @@ mod folder;
 mod index;
 mod layers;
 mod names;
+mod prepared;
 mod seal;
 mod skeleton;
 mod snapshot;

@@ -17,7 +17,7 @@ use rustix::fs::{Mode, OFlags};
 use super::base::ReadyBase;
 use super::names::{self, NameProblem};
 use super::survey::{self, Found, Odd, PR_BODY, Survey, View};
-use super::{Method, Workspace, WorkspaceError, Workspaces, blocking, index, io};
+use super::{Method, Workspace, WorkspaceError, Workspaces, blocking, index, io, prepared};
 use crate::git::{CommitWords, GitError, GitErrorKind, Oid, TREE_MAX};
 
 /// A pull request's text may not be longer than this; forges cut at 64 KiB.
@@ -165,6 +165,12 @@ impl Workspaces {
                 survey.odd.extend(new.odd);
             }
             self.drop_ignored(workspace, &rules, &mut survey).await?;
+            let (root, dir) = (workspace.root.clone(), workspace.dir.clone());
+            survey = blocking(move || {
+                prepared::drop_prepared(&root, &dir, &mut survey);
+                Ok(survey)
+            })
+            .await?;
         }
         let plan = Plan::new(survey, &entries, limits);
         if plan.is_empty() {

@@ -1,0 +1,65 @@
+//! What a set-up put into a workspace that is a copy: not the maker's change as long as the maker left it as it was. In an
+//! overlay it lies in a layer below and needs no telling apart.
+
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use super::create::lower_of;
+use super::folder::is_ours;
+use super::survey::Survey;
+use super::{Workspace, Workspaces};
+
+/// The file that names the layer which was copied in.
+const PREPARED: &str = "prepared";
+/// Files that are compared at once.
+const COMPARED_MAX: u64 = 64 << 20;
+
+impl Workspace {
+    /// Remembers that a layer was copied into this workspace.
+    pub(crate) fn prepared_with(&self, layer: &Path) -> io::Result<()> {
+        fs::write(self.root.join(PREPARED), layer.as_os_str().as_bytes())
+    }
+}
+
+impl Workspaces {
+    /// The folders of rounds and set-ups, by name.
+    pub(crate) fn folders(&self) -> Vec<(String, PathBuf)> {
+        let listed = fs::read_dir(self.root.join("rounds")).into_iter().flatten().flatten();
+        let ours = listed.map(|entry| entry.path()).filter(|path| is_ours(path));
+        ours.filter_map(|path| Some((path.file_name()?.to_str()?.to_owned(), path))).collect()
+    }
+
+    /// Whether a workspace stands on something in this folder.
+    pub(crate) fn is_stood_on(&self, folder: &Path) -> bool {
+        let stands = |root: &Path| {
+            let lower = lower_of(root).ok().flatten().unwrap_or_default();
+            lower.into_iter().chain(layer_of(root)).any(|layer| layer.starts_with(folder))
+        };
+        self.folders().iter().any(|(_, root)| root != folder && stands(root))
+    }
+}
+
+/// The layer that was copied into the workspace in a folder.
+fn layer_of(root: &Path) -> Option<PathBuf> {
+    let bytes = fs::read(root.join(PREPARED)).ok()?;
+    Some(PathBuf::from(std::ffi::OsStr::from_bytes(&bytes)))
+}
+
+/// Takes out of a survey what is as the set-up left it.
+pub(super) fn drop_prepared(root: &Path, dir: &Path, survey: &mut Survey) {
+    let Some(layer) = layer_of(root) else { return };
+    let path = |name: &[u8]| PathBuf::from(std::ffi::OsStr::from_bytes(name));
+    survey.changed.retain(|file| !file.is_new || !is_same(&layer.join(path(&file.path)), &dir.join(path(&file.path))));
+    survey.odd.retain(|(name, _)| fs::symlink_metadata(layer.join(path(name))).is_err());
+}
+
+fn is_same(a: &Path, b: &Path) -> bool {
+    let (Ok(left), Ok(right)) = (fs::symlink_metadata(a), fs::symlink_metadata(b)) else { return false };
+    if left.is_symlink() || right.is_symlink() {
+        return left.is_symlink() && right.is_symlink() && fs::read_link(a).ok() == fs::read_link(b).ok();
+    }
+    let is_plain = left.is_file() && right.is_file() && left.len() == right.len() && left.len() <= COMPARED_MAX;
+    is_plain && matches!((fs::read(a), fs::read(b)), (Ok(a), Ok(b)) if a == b)
+}
