@@ -196,7 +196,7 @@ pub struct ChangedFile<'a> {
 }
 
 /// The built-in list: why, and the globs, matched whatever the case since some file systems fold it.
-const SENSITIVE: [(&str, &[&str]); 6] = [
+const SENSITIVE: [(&str, &[&str]); 8] = [
     (
         "continuous integration",
         &[
@@ -227,8 +227,23 @@ const SENSITIVE: [(&str, &[&str]); 6] = [
             ".cirrus.yml",
             ".cirrus.star",
             "**/cloudbuild.yaml",
-            "**/buildspec.yml",
+            "**/buildspec*.y*ml",
+            "**/cloudbuild*.y*ml",
             ".ci/**",
+            ".builds/**",
+            ".build.yml",
+            ".harness/**",
+            ".azuredevops/**",
+            ".zuul.y*ml",
+            "zuul.d/**",
+            "**/bitrise.yml",
+            "**/codemagic.yaml",
+            "**/screwdriver.yaml",
+            ".gitpod.yml",
+            "netlify.toml",
+            "vercel.json",
+            "renovate.json*",
+            ".renovaterc*",
             "**/codeowners",
         ],
     ),
@@ -285,7 +300,24 @@ const SENSITIVE: [(&str, &[&str]); 6] = [
             "**/.aider*",
             "**/.devcontainer/**",
             "**/.devcontainer.json",
-            "**/.editorconfig-hooks",
+            "**/*.code-workspace",
+            "**/.dir-locals.el",
+            "**/.vimrc",
+            "**/.nvimrc",
+            "**/.agents/**",
+            "**/.kiro/**",
+            "**/.junie/**",
+            "**/.amazonq/**",
+            "**/.augment/**",
+            "**/.trae/**",
+            "**/.qwen/**",
+            "**/.kilocode/**",
+            "**/.goosehints",
+            "**/crush.json",
+            "**/.crush.json",
+            "**/.roomodes",
+            "**/.roorules*",
+            "**/warp.md",
         ],
     ),
     ("the loop files", &["**/.loopwright/**", "**/.loopwright.*", "loopwright.toml"]),
@@ -331,6 +363,24 @@ const SENSITIVE: [(&str, &[&str]); 6] = [
             "**/.nycrc*",
             "**/.babelrc*",
             "**/babel.config.*",
+            "**/.swcrc",
+            "**/vite.config.*",
+            "**/webpack.config.*",
+            "**/rollup.config.*",
+            "**/tsconfig*.json",
+            "**/jsconfig.json",
+            "**/cmakepresets.json",
+            "**/cmakeuserpresets.json",
+            "**/build.gradle*",
+            "**/settings.gradle*",
+            "**/gradle.properties",
+            "**/gradlew*",
+            "**/gradle/wrapper/**",
+            "**/.mvn/**",
+            "**/go.work",
+            "**/phpunit.xml*",
+            "**/.rspec",
+            "**/.config/cargo.toml",
             "**/node_modules/**",
             "**/vendor/bundle/**",
             "**/.bundle/**",
@@ -352,15 +402,67 @@ const SENSITIVE: [(&str, &[&str]); 6] = [
             "**/.env.*",
         ],
     ),
+    (
+        "containers that others build",
+        &[
+            "**/dockerfile*",
+            "**/*.dockerfile",
+            "**/containerfile*",
+            "**/docker-compose*.y*ml",
+            "**/compose.y*ml",
+            "**/docker-bake.*",
+            "**/vagrantfile",
+        ],
+    ),
+    (
+        "compiled code that nobody can read",
+        &["**/__pycache__/**", "**/*.pyc", "**/*.pyo", "**/*.pyd", "**/*.so", "**/*.dylib", "**/*.dll", "**/*.node"],
+    ),
 ];
 
-/// Finds changed paths that need a human: the built-in list, the loop's own additions, and manifests whose scripts changed.
+/// Modules of Python's own, and of its runners, that a file of the same name would stand in for.
+const PYTHON_MODULES: &str = " __future__ _pytest abc argparse ast asyncio atexit base64 bdb builtins calendar cmd code codecs \
+    collections compileall configparser contextlib contextvars copy coverage csv ctypes dataclasses datetime decimal difflib \
+    dis doctest email encodings enum errno exceptiongroup faulthandler fnmatch fractions functools gc genericpath getopt \
+    getpass gettext glob gzip hashlib heapq hmac html http hypothesis importlib inspect iniconfig io itertools json keyword \
+    linecache locale logging marshal math mock multiprocessing nose nose2 nox numbers opcode operator os packaging pathlib \
+    pdb pickle pkgutil platform pluggy posixpath pprint py py_compile pytest queue random re reprlib runpy select selectors \
+    shlex shutil signal site socket ssl stat string struct subprocess sys sysconfig tempfile textwrap threading time timeit \
+    tokenize tomllib tox trace traceback tracemalloc types typing unittest urllib uuid warnings weakref xml zipfile zipimport \
+    zlib ";
+
+/// Why a file in this place is loaded where another is meant; `in_base` says what base has.
+fn stands_in(path: &str, in_base: &dyn Fn(&str) -> bool) -> Option<&'static str> {
+    let module = path.strip_suffix("/__init__.py").or_else(|| path.strip_suffix("/__main__.py"));
+    let module = module.or_else(|| path.strip_suffix(".py"))?;
+    let (folder, name) = module.rsplit_once('/').unwrap_or(("", module));
+    // Runners put the root and the folders of tests and sources first; a package's own folder shadows nothing.
+    let is_first = matches!(folder, "" | "tests" | "test" | "src" | "lib" | "spec");
+    if is_first && PYTHON_MODULES.contains(&format!(" {name} ")) {
+        return Some("a module that stands in for one of Python's own");
+    }
+    let is_package = path.ends_with("/__init__.py");
+    (is_package && in_base(&format!("{module}.py"))).then_some("a package that stands in for a module")
+}
+
+/// Code of a package of tests runs before each of them; an empty file only marks the folder.
+fn runs_before_tests(path: &str, after: Option<&[u8]>) -> bool {
+    let is_package = path.strip_suffix("__init__.py").is_some_and(|folder| {
+        folder.is_empty() || folder.split('/').any(|part| matches!(part, "tests" | "test" | "testing"))
+    });
+    let says_nothing = |line: &[u8]| line.trim_ascii().is_empty() || line.trim_ascii().starts_with(b"#");
+    is_package && !after.unwrap_or_default().split(|byte| *byte == b'\n').all(says_nothing)
+}
+
+/// Finds changed paths that need a human: the built-in list, the loop's own additions, manifests whose scripts changed, and
+/// files that are loaded in the place of others. `in_base` says whether base has a path.
 ///
 /// # Errors
 /// A pattern of `more` is not a glob.
 pub fn sensitive<'a, S: AsRef<str>>(
     files: impl Iterator<Item = ChangedFile<'a>>,
     more: &[S],
+    in_base: impl Fn(&str) -> bool,
 ) -> Result<Vec<SensitivePath>, GlobError> {
     static BUILT_IN: LazyLock<Vec<(&str, Globs)>> = LazyLock::new(|| {
         let build = |patterns| Globs::build(patterns, Case::Ignored).expect("the built-in globs are constants");
@@ -375,6 +477,8 @@ pub fn sensitive<'a, S: AsRef<str>>(
             let is_listed = |globs: &Globs| globs.matches(path) || globs.matches(&below);
             let listed = BUILT_IN.iter().chain([&more]).find(|(_, globs)| is_listed(globs)).map(|(why, _)| *why);
             let why = listed.or_else(|| manifest::changed_scripts(path, file.before, file.after));
+            let why = why.or_else(|| file.before.is_none().then(|| stands_in(path, &in_base)).flatten());
+            let why = why.or_else(|| runs_before_tests(path, file.after).then_some("code that runs before the tests"));
             found.extend(why.map(|why| SensitivePath { path: path.to_owned(), why: why.to_owned() }));
         }
     }
@@ -388,7 +492,7 @@ mod tests {
     fn why(path: &str) -> Option<String> {
         let change = Change::new(path, ChangeKind::Modified);
         let file = ChangedFile { change: &change, before: Some(b""), after: Some(b"x") };
-        let found = sensitive([file].into_iter(), &["deploy/**"]).expect("the globs are right");
+        let found = sensitive([file].into_iter(), &["deploy/**"], |_| false).expect("the globs are right");
         found.into_iter().next().map(|one| one.why)
     }
 
@@ -427,21 +531,79 @@ mod tests {
             "sub/.vscode",
             ".loopwright",
             "deploy",
+            ".gitlab-ci.yml",
+            "azure-pipelines.yml",
+            ".circleci/config.yml",
+            ".githooks/pre-push",
+            ".idea/runConfigurations/a.xml",
+            ".codex/config.toml",
+            ".gemini/settings.json",
+            ".opencode/agent/a.md",
+            ".cursor/rules/a.mdc",
+            "GEMINI.md",
+            ".devcontainer/devcontainer.json",
+            "setup.py",
+            "usercustomize.py",
+            "lib/a.pth",
+            "tox.ini",
+            "setup.cfg",
+            ".coveragerc",
+            "noxfile.py",
+            ".yarnrc.yml",
+            "jest.config.ts",
+            "vitest.config.mts",
+            ".mocharc.json",
+            "babel.config.js",
+            "tsconfig.base.json",
+            "CMakePresets.json",
+            "Dockerfile",
+            "ops/Dockerfile.prod",
+            "docker-compose.override.yml",
+            "lib/__pycache__/a.cpython-311.pyc",
+            "native/fast.so",
+            "node_modules/.bin/jest",
+            "tests/__init__.py",
         ] {
             assert!(why(path).is_some(), "{path}");
         }
-        for path in
-            ["src/main.rs", "README.md", "github/a.yml", "src/build.rs.txt", "tests/test_a.py", "docs/claude.txt"]
-        {
+        for path in [
+            "src/main.rs",
+            "README.md",
+            "github/a.yml",
+            "src/build.rs.txt",
+            "tests/test_a.py",
+            "docs/claude.txt",
+            "app/types.py",
+        ] {
             assert_eq!(why(path), None, "{path}");
         }
+    }
+
+    #[test]
+    fn files_that_stand_in_for_others_are_told() {
+        let new = |path: &str, text: &str| {
+            let change = Change::new(path, ChangeKind::Added);
+            let file = ChangedFile { change: &change, before: None, after: Some(text.as_bytes()) };
+            let found = sensitive::<&str>([file].into_iter(), &[], |path| path == "sums.py").expect("globs");
+            found.into_iter().next().map(|one| one.why)
+        };
+        for path in
+            ["pytest.py", "unittest/__main__.py", "tests/unittest.py", "argparse.py", "src/json.py", "sums/__init__.py"]
+        {
+            assert!(new(path, "x = 1\n").is_some(), "{path}");
+        }
+        for path in ["app/json.py", "totals/__init__.py", "sums2.py", "helpers.py", "tests/test_json.py"] {
+            assert_eq!(new(path, "x = 1\n"), None, "{path}");
+        }
+        assert_eq!(new("tests/__init__.py", "\n# marks the folder\n"), None);
+        assert!(new("tests/unit/__init__.py", "import unittest\n").is_some());
     }
 
     #[test]
     fn both_ends_of_a_rename_are_looked_at() {
         let change = Change::new("old.yml", ChangeKind::Renamed { from: ".github/ci.yml".into() });
         let file = ChangedFile { change: &change, before: None, after: None };
-        assert_eq!(sensitive::<&str>([file].into_iter(), &[]).expect("globs").len(), 1);
+        assert_eq!(sensitive::<&str>([file].into_iter(), &[], |_| false).expect("globs").len(), 1);
     }
 
     #[test]

@@ -417,3 +417,40 @@ async fn protected_sensitive_and_secret_changes_are_found() {
     assert!(found.notes.iter().any(|note| note.contains("tests/b.txt")), "{:?}", found.notes);
     assert!(!format!("{found:?}").contains(&token));
 }
+
+/// A runner of shell tests that loads the code under test into its own process.
+const RUNNER: &str = "#!/bin/sh\n. ./sum.sh\nfailed=0\nfor case in '2 3 5' '1 4 5' '4 5 9'; do\n  set -- $case\n  if [ \"$(add $1 $2)\" = $3 ]; then echo \"ok $1 - adds\"; else echo \"not ok $1 - adds\"; failed=1; fi\ndone\nexit $failed\n";
+
+#[tokio::test]
+async fn a_runner_that_shows_fewer_tests_than_base_is_no_pass() {
+    let buggy = "add() { echo 5; }\n";
+    for (cheat, text, expected) in [
+        ("leaves at once", "add() { echo 5; }\nexit 0\n", Some("tests-missing")),
+        ("tells of one and leaves", "echo 'ok 1 - adds'\nexit 0\n", Some("tests-missing")),
+        ("hides a failure", "add() { echo 5; }\ntrap 'exit 0' 0\n", Some("tests-failed")),
+        ("is right", "add() { echo $(( $1 + $2 )); }\n", None),
+    ] {
+        let round = Round::new(&[("sum.sh", buggy), ("bats", RUNNER)]).await;
+        round.write("sum.sh", text);
+        let result = round.one(RunGate::new("tests", vec!["./bats".to_owned()])).await;
+        assert_eq!(result.reason.as_deref(), expected, "{cheat}: {result:?}");
+    }
+}
+
+#[tokio::test]
+async fn code_that_reaches_for_its_tests_needs_a_human_and_honest_code_does_not() {
+    let spec = LoopSpec::new("fix", "mend it", LoopLevel::L2Assisted);
+    let round = Round::new(&[("sums.py", "def add(a, b):\n    return a - b\n")]).await;
+    round
+        .write("sums.py", "def add(a, b):\n    return a + b\n")
+        .write("helpers.py", "def twice(x):\n    return x * 2\n");
+    let honest = round.examine(&spec).await;
+    assert_eq!(honest.sensitive, []);
+    round
+        .write("sums.py", "import os\n\nos._exit(0)\n")
+        .write("sums/__init__.py", "x = 1\n")
+        .write("pytest.py", "x = 1\n");
+    let found = round.examine(&spec).await;
+    let paths: Vec<&str> = found.sensitive.iter().map(|one| one.path.as_str()).collect();
+    assert_eq!(paths, ["pytest.py", "sums/__init__.py", "sums.py"], "{found:?}");
+}

@@ -38,6 +38,7 @@ async fn round(world: &World, script: &str) -> RoundReport {
     let maker = Command::new(&["sh".to_owned(), "-c".to_owned(), script]).expect("a command");
     let mut spec = LoopSpec { attempts: 1, ..mending(LoopLevel::L3Unattended) };
     spec.allow = vec![ActionKind::PullRequest];
+    spec.secrets = vec!["FORGE_TOKEN".to_owned()];
     let mut settings = world.settings();
     let variable = ("FORGE_TOKEN".to_owned(), CANARY.to_owned());
     settings.known_secrets = KnownSecrets::of_environment([variable]);
@@ -160,10 +161,8 @@ async fn a_secret_in_an_agents_words_is_kept_nowhere() {
 #[tokio::test]
 async fn a_secret_that_a_gate_prints_is_kept_nowhere() {
     let world = World::new();
-    world.repo.write("check.sh", "sh print.sh 2>&1; exit 1\n").commit("a loud gate");
-    // Written with a letter between each two, which no reading undoes: only what the gate prints is the value.
-    let hidden: Vec<String> = CANARY.chars().map(String::from).collect();
-    let report = round(&world, &format!("echo \"echo '{}' | tr -d j\" > print.sh", hidden.join("j"))).await;
+    world.repo.write("check.sh", "echo \"with $FORGE_TOKEN\"; echo \"$FORGE_TOKEN\" | base64 >&2; exit 1\n").commit("loud");
+    let report = round(&world, "true").await;
     assert!(report.gates.iter().any(|gate| gate.excerpt.contains("[known-value]")), "{:?}", report.gates);
     assert_ne!(report.outcome, Some(RoundOutcome::Shipped), "{:?}", report.reasons);
     nowhere(&world, "gate").await;

@@ -13,6 +13,7 @@ pub mod lines;
 pub mod lint;
 pub mod markers;
 pub mod parse;
+pub mod runner;
 pub mod score;
 mod signature;
 

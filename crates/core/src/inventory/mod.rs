@@ -11,7 +11,10 @@ mod mask;
 mod python;
 mod rust;
 mod shell;
+mod steer;
 mod tokens;
+
+pub use steer::steering;
 
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,12 +4,52 @@
 use serde_json::Value;
 
 /// Sections of `package.json` that run commands or steer the tests.
-const PACKAGE_JSON: [&str; 10] =
-    ["scripts", "jest", "mocha", "ava", "c8", "nyc", "husky", "lint-staged", "bin", "packageManager"];
+const PACKAGE_JSON: [&str; 25] = [
+    "scripts",
+    "jest",
+    "mocha",
+    "ava",
+    "tap",
+    "c8",
+    "nyc",
+    "vitest",
+    "babel",
+    "husky",
+    "lint-staged",
+    "simple-git-hooks",
+    "bin",
+    "packageManager",
+    "type",
+    "main",
+    "module",
+    "imports",
+    "exports",
+    "workspaces",
+    "overrides",
+    "resolutions",
+    "pnpm",
+    "gypfile",
+    "config",
+];
 
 /// Paths into `Cargo.toml`.
-const CARGO_TOML: [&str; 12] = [
+const CARGO_TOML: [&str; 27] = [
     "package.build",
+    "package.autolib",
+    "package.autoexamples",
+    "package.autobenches",
+    "package.default-run",
+    "package.workspace",
+    "lib.path",
+    "lib.name",
+    "lib.proc-macro",
+    "lib.crate-type",
+    "bin",
+    "features.default",
+    "workspace.members",
+    "workspace.exclude",
+    "workspace.default-members",
+    "cargo-features",
     "package.autotests",
     "package.autobins",
     "lib.test",
@@ -24,7 +64,14 @@ const CARGO_TOML: [&str; 12] = [
 ];
 
 /// Paths into `pyproject.toml`.
-const PYPROJECT_TOML: [&str; 12] = [
+const PYPROJECT_TOML: [&str; 19] = [
+    "tool.uv",
+    "tool.rye",
+    "tool.doit",
+    "tool.poetry.scripts",
+    "tool.poetry.build",
+    "tool.poetry.plugins",
+    "project.gui-scripts",
     "build-system",
     "tool.pytest",
     "tool.tox",
@@ -42,6 +89,8 @@ const PYPROJECT_TOML: [&str; 12] = [
 /// What other manifests' whole content is: commands.
 const COMPOSER_JSON: [&str; 1] = ["scripts"];
 
+const DENO_JSON: [&str; 5] = ["tasks", "imports", "importMap", "test", "workspace"];
+
 type Reader = fn(&[u8]) -> Option<Value>;
 
 /// Says why, when a manifest's commands differ between base and the sealed tree.
@@ -50,6 +99,7 @@ pub(super) fn changed_scripts(path: &str, before: Option<&[u8]>, after: Option<&
     let (read, keys): (Reader, &[&str]) = match name.as_str() {
         "package.json" => (json, &PACKAGE_JSON),
         "composer.json" => (json, &COMPOSER_JSON),
+        "deno.json" => (json, &DENO_JSON),
         "cargo.toml" => (toml, &CARGO_TOML),
         "pyproject.toml" => (toml, &PYPROJECT_TOML),
         _ => return None,
@@ -99,6 +149,8 @@ mod tests {
         assert!(changed("web/package.json", base, &base.replace("node --test", "true")));
         assert!(changed("package.json", base, "{"));
         assert!(changed("package.json", base, "{}"));
+        assert!(!changed("package.json", base, &base.replace("{\"scripts\"", "{\"version\": \"2\", \"scripts\"")));
+        assert!(changed("package.json", base, &base.replace("{\"scripts\"", "{\"type\": \"module\", \"scripts\"")));
     }
 
     #[test]
@@ -107,6 +159,10 @@ mod tests {
         assert!(!changed("Cargo.toml", cargo, &cargo.replace("b = ", "c = ")));
         assert!(changed("Cargo.toml", cargo, &cargo.replace("name", "autotests = false\nname")));
         assert!(changed("Cargo.toml", cargo, &format!("{cargo}[lib]\ntest = false\n")));
+        assert!(changed("Cargo.toml", cargo, &format!("{cargo}[lib]\npath = \"src/other.rs\"\n")));
+        assert!(changed("Cargo.toml", cargo, &format!("{cargo}[workspace]\ndefault-members = [\"part\"]\n")));
+        assert!(changed("Cargo.toml", cargo, &cargo.replace("name", "build = \"gen.rs\"\nname")));
+        assert!(!changed("Cargo.toml", cargo, &cargo.replace("name", "version = \"2.0.0\"\nname")));
         assert!(changed("Cargo.toml", cargo, &format!("{cargo}[[test]]\nname = \"t\"\nharness = false\n")));
         let python = "[project]\nname = \"a\"\n";
         assert!(!changed("pyproject.toml", python, &format!("{python}version = \"2\"\n")));

@@ -35,13 +35,12 @@ pub(super) fn notes(spec: &LoopSpec) -> Vec<String> {
 }
 
 /// Keys that are part of the format and that this build does not act on.
-fn without_effect(spec: &LoopSpec) -> [(bool, &'static str); 9] {
+fn without_effect(spec: &LoopSpec) -> [(bool, &'static str); 8] {
     let fallback = spec.agents.values().any(|agent| !agent.fallback.is_empty());
     [
         (!spec.paths.is_empty(), "`paths`"),
         (spec.submodules != Switch::Off, "`submodules`"),
         (spec.lfs != Switch::Off, "`lfs`"),
-        (!spec.secrets.is_empty(), "`secrets`"),
         (!spec.locks.is_empty(), "`locks`"),
         (spec.priority != 0, "`priority`"),
         (spec.budget.item != Ceilings::default(), "`budget.item`"),

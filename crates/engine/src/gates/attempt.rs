@@ -53,6 +53,9 @@ impl Attempt<'_> {
             Program::Script(path) => checkout.join(path),
             Program::Missing(name) => return Ok(not_started(&gate.name, &format!("`{name}` is not installed"))),
         };
+        if !self.run.is_unchanged() {
+            return Ok(not_started(&gate.name, "the program is not the file it was when the round began"));
+        }
         let (home, tmp) = (private.join("home"), private.join("tmp"));
         for folder in [&home, &tmp] {
             std::fs::create_dir_all(folder).map_err(failed)?;

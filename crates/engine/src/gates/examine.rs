@@ -2,6 +2,7 @@
 //! sensitive paths. It only finds; the driver decides what refuses, rejects or escalates.
 
 use super::{Facts, GatesError};
+use loopwright_core::gate::lines::AddedLines;
 use loopwright_core::inventory::{self, FILE_BYTES_MAX, Inventory, Missing, Suite};
 use loopwright_core::paths::{self, ChangedFile, Protected, SensitivePath};
 use loopwright_core::round::SealFindings;
@@ -65,6 +66,8 @@ pub fn examine(
         before: file.before.as_deref(),
         after: file.after.as_deref(),
     });
+    let mut sensitive = paths::sensitive(files, sensitive, |path| facts.base_paths.contains(path))?;
+    sensitive.extend(facts.added.iter().flat_map(steering));
     let mut notes = protected.notes;
     notes.extend(test_edits(facts));
     Ok(Examination {
@@ -72,7 +75,7 @@ pub fn examine(
         protected: protected.violations,
         outside: paths::outside_allowed(&spec.allow_paths, &facts.changes)?,
         missing_tests: missing_tests(facts),
-        sensitive: paths::sensitive(files, sensitive)?,
+        sensitive,
         notes,
     })
 }
@@ -94,6 +97,12 @@ fn missing_tests(facts: &Facts) -> Vec<Missing> {
         Inventory::of(texts.map(|(path, bytes)| (path, String::from_utf8_lossy(bytes))))
     };
     inventory::compare(&side(|file| file.before.as_deref()), &side(|file| file.after.as_deref()))
+}
+
+/// Code that reaches for its own test run, whatever file it is in.
+fn steering(file: &AddedLines) -> Vec<SensitivePath> {
+    let said = inventory::steering(file).into_iter();
+    said.map(|why| SensitivePath { path: file.path.clone(), why }).collect()
 }
 
 /// Edited tests keep their names but may ask for less; a reader should know where to look.

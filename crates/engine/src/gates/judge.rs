@@ -2,10 +2,10 @@
 
 use super::BaseResult;
 use crate::proc::{Captured, Ended, How};
-use loopwright_core::gate::counts::{self, Seen};
+use loopwright_core::gate::counts::{self, Seen, Summary};
 use loopwright_core::gate::expect::{self, Unmet};
-use loopwright_core::gate::{GateResult, GateStatus, excerpt, junit, score};
-use loopwright_core::spec::{CountFloor, RunGate};
+use loopwright_core::gate::{GateResult, GateStatus, excerpt, junit, runner, score};
+use loopwright_core::spec::{BaseWord, CountFloor, RunGate};
 
 /// A result with the tests behind it.
 #[derive(Debug, Clone)]
@@ -47,7 +47,8 @@ pub(super) fn judge(gate: &RunGate, ended: &Ended, left: &Left<'_>, against: Aga
     let answer = on_time(gate, ended)
         .and_then(|()| expected(gate, ended, &stdout, &stderr))
         .and_then(|()| evidence(gate, left, (&stdout, &stderr), against, &mut result, &mut tests))
-        .and_then(|()| scored(gate, &stdout, &stderr, against, &mut result));
+        .and_then(|()| scored(gate, &stdout, &stderr, against, &mut result))
+        .and_then(|()| shown(gate, counts::read(&stdout, &stderr), against, &mut result));
     if tests == Seen::default() {
         tests = counts::read(&stdout, &stderr);
     }
@@ -116,6 +117,37 @@ fn evidence(
     let fact = counts::at_least(floor, tests, base).map_err(|fact| ("tests-missing".to_owned(), fact))?;
     result.evidence.push(excerpt::line(&fact));
     Ok(())
+}
+
+/// Positive evidence where the loop asked for none: tests that base showed must show here too, a runner that shows no test
+/// did not run any, and one that shows a failure did not pass, whatever it exits with.
+fn shown(gate: &RunGate, tests: Seen, against: Against<'_>, result: &mut GateResult) -> Result<(), No> {
+    let Against::Base(base) = against else { return Ok(()) };
+    if gate.evidence.is_some() || gate.expect.is_some() {
+        return Ok(());
+    }
+    let is_runner = runner::is_runner(&gate.run);
+    if is_runner && tests.failed() > 0 {
+        let fact = format!("{} tests failed, and the run still exited with 0", tests.failed());
+        return Err(("tests-failed".to_owned(), fact));
+    }
+    let no = |fact| ("tests-missing".to_owned(), fact);
+    match base {
+        Some(base) if base.seen.summary.is_some() || (is_runner && base.seen != Seen::default()) => {
+            // Only numbers are compared: names of doc tests move with their lines, and the inventory knows names better.
+            let passed = Summary { passed: base.seen.passed(), ..Summary::default() };
+            let least = Seen { summary: Some(passed), ..Seen::default() };
+            let fact = counts::at_least(CountFloor::Base(BaseWord::Base), &tests, Some(&least)).map_err(no)?;
+            result.evidence.push(excerpt::line(&fact));
+            Ok(())
+        }
+        // A runner that is so quiet that base showed nothing either can show nothing here.
+        Some(base) if base.result.is_passed() => Ok(()),
+        _ if is_runner && tests.passed() == 0 => {
+            Err(("no-tests".to_owned(), "the run shows no test that passed".to_owned()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A report with a failure in it outweighs an exit code of zero.

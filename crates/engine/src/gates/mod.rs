@@ -257,6 +257,8 @@ fn needs_base(gate: &RunGate) -> bool {
     let is_base = |floor: Option<CountFloor>| matches!(floor, Some(CountFloor::Base(_)));
     is_base(gate.evidence.as_ref().and_then(|rule| rule.tests_at_least))
         || is_base(gate.score.as_ref().and_then(|rule| rule.at_least))
+        // A runner that says how many tests ran is held to what it said of base.
+        || (gate.evidence.is_none() && gate.expect.is_none() && gate::runner::is_runner(&gate.run))
 }
 
 /// Every input of any gate that the candidate edited: base's are run, and a human must look.

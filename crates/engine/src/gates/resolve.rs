@@ -7,6 +7,7 @@ use loopwright_core::spec::{Gate, RunGate};
 use loopwright_sandbox::resolve_program;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// What a gate executes.
@@ -29,6 +30,37 @@ pub struct ResolvedRun {
     pub program: Program,
     /// Globs of the files that decide it: declared ones, and every file of base named in the command.
     pub inputs: Vec<String>,
+    print: Option<Print>,
+}
+
+impl ResolvedRun {
+    /// Whether the installed program is still the file that was found before the maker ran.
+    #[must_use]
+    pub fn is_unchanged(&self) -> bool {
+        self.print == Print::of(&self.program)
+    }
+}
+
+/// What tells a file from another in its place: nobody but the system can set when its content last changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Print {
+    file: (u64, u64),
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Print {
+    fn of(program: &Program) -> Option<Self> {
+        let Program::Installed(path) = program else { return None };
+        let about = std::fs::metadata(path).ok()?;
+        Some(Self {
+            file: (about.dev(), about.ino()),
+            size: about.size(),
+            modified: (about.mtime(), about.mtime_nsec()),
+            changed: (about.ctime(), about.ctime_nsec()),
+        })
+    }
 }
 
 /// A gate that is ready.
@@ -124,7 +156,7 @@ fn resolve_run(gate: &RunGate, base: &BTreeSet<String>, env: &GateEnv) -> Result
     let implicit = implicit.map(|file| (*file).to_owned()).filter(|file| base.contains(file));
     let mut inputs: Vec<String> = named.chain(implicit).map(|path| escape_glob(&path)).collect();
     inputs.extend(gate.inputs.iter().flatten().cloned());
-    Ok(ResolvedRun { gate: gate.clone(), program, inputs })
+    Ok(ResolvedRun { gate: gate.clone(), print: Print::of(&program), program, inputs })
 }
 
 fn program(gate: &RunGate, word: &str, base: &BTreeSet<String>, env: &GateEnv) -> Result<Program, ResolveError> {
@@ -233,6 +265,22 @@ mod tests {
         assert!(matches!(found.program, Program::Installed(path) if path.is_absolute()));
         let missing = run(&["no-such-program-here"], &["no-such-program-here"]).expect("a name");
         assert_eq!(missing.program, Program::Missing("no-such-program-here".to_owned()));
+    }
+
+    #[test]
+    fn a_program_that_changes_after_it_was_found_is_another() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("runner");
+        let write = |text: &str| std::fs::write(&path, text).expect("writes");
+        write("#!/bin/sh\nexit 1\n");
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(&path, mode).expect("executable");
+        let found = run(&[path.to_str().expect("text")], &[]).expect("a program");
+        assert!(matches!(found.program, Program::Installed(_)) && found.is_unchanged());
+        write("#!/bin/sh\nexit 0\n");
+        assert!(!found.is_unchanged());
+        std::fs::remove_file(&path).expect("removes");
+        assert!(!found.is_unchanged());
     }
 
     #[test]

@@ -96,7 +96,9 @@ impl Run<'_> {
     }
 
     fn gate_env(&self) -> GateEnv {
-        GateEnv { extra_path: self.rooms.path().to_vec(), ..GateEnv::default() }
+        let value = |name: &String| Some((name.into(), self.engine.settings.known_secrets.get(name)?.into()));
+        let vars = self.spec().secrets.iter().filter_map(value).collect();
+        GateEnv { extra_path: self.rooms.path().to_vec(), vars }
     }
 
     pub(super) async fn run_baseline(&mut self) -> Result<Vec<GateResult>, Trouble> {

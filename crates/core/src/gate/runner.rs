@@ -1,0 +1,135 @@
+//! Which commands are test runners: those that say how many tests ran, so that a run which says nothing is no pass.
+
+/// Programs that are runners by name.
+const RUNNERS: [&str; 17] = [
+    "pytest",
+    "py.test",
+    "nose2",
+    "jest",
+    "vitest",
+    "mocha",
+    "ava",
+    "tap",
+    "bats",
+    "rspec",
+    "phpunit",
+    "cargo-nextest",
+    "ctest",
+    "playwright",
+    "karma",
+    "ward",
+    "stestr",
+];
+
+/// Programs that start another one, with the words between that are theirs.
+const WRAPPERS: [(&str, &[&str]); 16] = [
+    ("env", &[]),
+    ("nice", &[]),
+    ("time", &[]),
+    ("timeout", &["*"]),
+    ("npx", &[]),
+    ("bunx", &[]),
+    ("uv", &["run"]),
+    ("poetry", &["run"]),
+    ("pipenv", &["run"]),
+    ("hatch", &["run"]),
+    ("rye", &["run"]),
+    ("pdm", &["run"]),
+    ("pnpm", &["exec"]),
+    ("yarn", &["exec"]),
+    ("bundle", &["exec"]),
+    ("coverage", &["run", "-m"]),
+];
+
+/// Whether a command runs tests and tells their number, as far as its words show.
+#[must_use]
+pub fn is_runner(run: &[String]) -> bool {
+    let words: Vec<&str> = run.iter().map(String::as_str).collect();
+    of_words(&words, 0)
+}
+
+/// However many wrappers stand before a runner.
+const DEPTH_MAX: u32 = 8;
+
+fn of_words(words: &[&str], depth: u32) -> bool {
+    let Some((first, rest)) = words.split_first().filter(|_| depth < DEPTH_MAX) else { return false };
+    let name = first.rsplit('/').next().unwrap_or(first);
+    if RUNNERS.contains(&name) {
+        return true;
+    }
+    let has = |word: &str| rest.contains(&word);
+    if name == "cargo" {
+        return rest
+            .iter()
+            .find(|word| !word.starts_with(['-', '+']))
+            .is_some_and(|verb| matches!(*verb, "test" | "t" | "nextest"));
+    }
+    if name.starts_with("python") || name.starts_with("pypy") {
+        let module = rest.iter().position(|word| *word == "-m").and_then(|at| rest.get(at + 1));
+        return module.is_some_and(|module| matches!(*module, "pytest" | "unittest" | "nose2"));
+    }
+    match name {
+        "node" => has("--test"),
+        "deno" | "bun" => rest.first() == Some(&"test"),
+        "unittest" | "unittest3" => true,
+        // Without one of these it tells packages, not tests.
+        "go" => rest.first() == Some(&"test") && (has("-v") || has("-json")),
+        _ => wrapped(name, rest).is_some_and(|inner| of_words(inner, depth + 1)),
+    }
+}
+
+/// The command a wrapper starts.
+fn wrapped<'a>(name: &str, rest: &'a [&'a str]) -> Option<&'a [&'a str]> {
+    let (_, own) = WRAPPERS.iter().find(|(known, _)| *known == name)?;
+    let mut rest = rest;
+    for word in *own {
+        let (first, after) = rest.split_first()?;
+        if *word != "*" && first != word {
+            return None;
+        }
+        rest = after;
+    }
+    let skip = rest.iter().take_while(|word| word.starts_with('-') || word.contains('=')).count();
+    Some(&rest[skip..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runners_are_known_behind_their_wrappers() {
+        for (command, expected) in [
+            ("pytest -q", true),
+            ("/usr/bin/pytest", true),
+            ("python3 -m pytest tests", true),
+            ("python -m unittest discover", true),
+            ("python3 -W error -m unittest", true),
+            ("cargo test --workspace", true),
+            ("cargo +nightly --locked test", true),
+            ("cargo nextest run", true),
+            ("node --test", true),
+            ("node --enable-source-maps --test test/", true),
+            ("npx jest", true),
+            ("env CI=1 npx vitest run", true),
+            ("uv run pytest", true),
+            ("timeout 60 pytest", true),
+            ("go test -v ./...", true),
+            ("bats tests", true),
+            ("go test ./...", false),
+            ("go vet ./...", false),
+            ("cargo build", false),
+            ("cargo clippy --tests", false),
+            ("python3 run.py", false),
+            ("node build.js", false),
+            ("sh check.sh", false),
+            ("npm test", false),
+            ("make test", false),
+            ("env", false),
+            ("", false),
+        ] {
+            let words: Vec<String> = command.split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect();
+            assert_eq!(is_runner(&words), expected, "{command}");
+        }
+    }
+}
