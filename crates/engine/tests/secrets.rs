@@ -161,7 +161,10 @@ async fn a_secret_in_an_agents_words_is_kept_nowhere() {
 #[tokio::test]
 async fn a_secret_that_a_gate_prints_is_kept_nowhere() {
     let world = World::new();
-    world.repo.write("check.sh", "echo \"with $FORGE_TOKEN\"; echo \"$FORGE_TOKEN\" | base64 >&2; exit 1\n").commit("loud");
+    world
+        .repo
+        .write("check.sh", "echo \"with $FORGE_TOKEN\"; echo \"$FORGE_TOKEN\" | base64 >&2; exit 1\n")
+        .commit("loud");
     let report = round(&world, "true").await;
     assert!(report.gates.iter().any(|gate| gate.excerpt.contains("[known-value]")), "{:?}", report.gates);
     assert_ne!(report.outcome, Some(RoundOutcome::Shipped), "{:?}", report.reasons);
