@@ -27,6 +27,8 @@ pub enum GcMode {
 pub enum GcKind {
     /// The private checkout of an ended round.
     Workspace,
+    /// A commit made ready for workspaces; it is made again when it is needed.
+    Base,
     /// What a round's agents wrote.
     Transcripts,
     /// A round's report; it can be made again from the journal.
@@ -41,6 +43,7 @@ impl GcKind {
     pub fn word(self) -> &'static str {
         match self {
             Self::Workspace => "workspace",
+            Self::Base => "base",
             Self::Transcripts => "transcripts",
             Self::Report => "report",
             Self::Evidence => "evidence",
@@ -114,6 +117,9 @@ impl Engine {
                 found.push((GcKind::Workspace, path));
             }
         }
+        // Nobody may ask for a base while it goes.
+        let _none_is_made = self.bases.lock().await;
+        found.extend(workspace::unused_bases(self.places.root()).into_iter().map(|path| (GcKind::Base, path)));
         let kinds = [
             (GcKind::Transcripts, "transcripts", retention.logs_before_ms),
             (GcKind::Report, "reports", retention.rounds_before_ms),
@@ -135,7 +141,7 @@ impl Engine {
 fn remove_all(found: Vec<(GcKind, PathBuf)>, mode: GcMode) -> Result<Vec<Removed>, EngineError> {
     let mut removed = Vec::with_capacity(found.len());
     for (kind, path) in found {
-        let bytes = size(&path);
+        let bytes = workspace::size(&path);
         if mode == GcMode::Remove {
             remove(kind, &path)?;
         }
@@ -147,6 +153,7 @@ fn remove_all(found: Vec<(GcKind, PathBuf)>, mode: GcMode) -> Result<Vec<Removed
 fn remove(kind: GcKind, path: &Path) -> Result<(), EngineError> {
     let gone = match kind {
         GcKind::Workspace => return Ok(workspace::remove_left(path)?),
+        GcKind::Base => return Ok(workspace::remove_base(path)?),
         GcKind::Transcripts => fs::remove_dir_all(path),
         GcKind::Report | GcKind::Evidence => fs::remove_file(path),
     };
@@ -173,19 +180,4 @@ fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
 fn modified_ms(path: &Path) -> Option<i64> {
     let since = fs::symlink_metadata(path).ok()?.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
     i64::try_from(since.as_millis()).ok()
-}
-
-/// The bytes of a file or of everything below a folder; links count as themselves.
-fn size(path: &Path) -> u64 {
-    let mut total = 0;
-    let mut waiting = vec![path.to_owned()];
-    while let Some(path) = waiting.pop() {
-        let Ok(about) = fs::symlink_metadata(&path) else { continue };
-        if about.is_dir() {
-            waiting.extend(fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()));
-        } else {
-            total += about.len();
-        }
-    }
-    total
 }

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use git_fixture::{Fixture, bytes_of, git, refusals, seal, statuses};
 use loopwright::git::Oid;
-use loopwright::workspace::{Files, Making, Method, SnapshotKind, Workspace, WorkspaceError, Workspaces};
+use loopwright::workspace::{Files, Making, Method, SnapshotKind, Warm, Workspace, WorkspaceError, Workspaces};
 use overlay_fixture::{inside, look};
 use proptest::prelude::*;
 
@@ -338,6 +338,120 @@ async fn half_made_bases_are_made_anew() {
     }
 }
 
+#[tokio::test]
+async fn best_method_here_is_the_overlay() {
+    let fixture = Fixture::new();
+    assert_eq!(fixture.workspaces().await.best_method().await, Method::Overlay);
+}
+
+fn warm() -> Making {
+    Making { method: Method::Overlay, warm: Warm::Kept, ..Making::default() }
+}
+
+/// Makes a round's workspace, runs a script in it, and ends the round.
+async fn round(all: &Workspaces, id: &str, base: &Oid, script: &str) -> String {
+    let workspace = all.create("fixer", id, base, &warm()).await.unwrap();
+    let said = inside(&workspace.files, script);
+    all.keep_warm("fixer", &workspace).await.unwrap();
+    all.discard(id).await.unwrap();
+    said
+}
+
+#[tokio::test]
+async fn build_outputs_reach_the_next_round_of_the_loop_and_nobody_else() {
+    let fixture = Fixture::new();
+    let all = fixture.workspaces().await;
+    let base = fixture.head().await;
+    let build = "mkdir -p target/debug src/deep/target; echo out > target/debug/out; echo o > src/deep/target/o; echo s > x.sock; \
+                 echo new > kept-out; echo c > src/a.txt; ln -s /etc target/link; git add -A; git commit -qm mine";
+    round(&all, "r1", &base, build).await;
+    let next = all.create("fixer", "r2", &base, &warm()).await.unwrap();
+    assert_eq!(
+        inside(
+            &next.files,
+            "cat target/debug/out src/deep/target/o x.sock src/a.txt; ls; git log --format=%s; git status --porcelain"
+        ),
+        "out\no\ns\none\ntwo\nlink\nrun.sh\nsrc\ntarget\nx.sock\nbase\n"
+    );
+    assert!(seal(&all, &next).await.is_unchanged());
+    // The slot is taken: a round beside it, another loop and gates start cold.
+    for (name, making) in [("fixer", warm()), ("other", warm()), ("fixer", Method::Overlay.into())] {
+        let cold = all.create(name, "r3", &base, &making).await.unwrap();
+        assert_eq!(inside(&cold.files, "ls"), "link\nrun.sh\nsrc\n", "{name}");
+    }
+    let gate = all.snapshot(&next, "gate", &base, SnapshotKind::WithGit, &[]).await.unwrap();
+    assert_eq!(inside(&gate.files, "ls"), "link\nrun.sh\nsrc\n");
+}
+
+#[tokio::test]
+async fn files_that_the_last_maker_changed_look_younger_than_what_was_built_of_them() {
+    let fixture = Fixture::new();
+    fixture.write("lib/x", "x\n");
+    let first = fixture.commit_all("lib");
+    let all = fixture.workspaces().await;
+    // As make and cargo do it: an output is good while no source is younger.
+    let stale = "test -e target/out && find src lib run.sh -type f -newer target/out | LC_ALL=C sort";
+    let build = "mkdir -p target; echo built > target/out";
+    round(&all, "r1", &first, &format!("echo changed > src/a.txt; rm run.sh; {build}")).await;
+    assert_eq!(round(&all, "r2", &first, &format!("{stale}; {build}")).await, "run.sh\nsrc/a.txt\n");
+    // Built again of what base has: nothing is stale, and nothing is forgotten either.
+    assert_eq!(round(&all, "r3", &first, stale).await, "");
+    fixture.write("lib/x", "moved\n");
+    let moved = fixture.commit_all("moved");
+    assert_eq!(round(&all, "r4", &moved, stale).await, "lib/x\n");
+    // Going back to a base whose layers are older than the outputs.
+    assert_eq!(round(&all, "r5", &moved, &format!("{stale}; {build}")).await, "lib/x\n");
+    assert_eq!(round(&all, "r6", &first, stale).await, "lib/x\n");
+}
+
+#[tokio::test]
+async fn outputs_never_take_the_place_of_what_base_has() {
+    let fixture = Fixture::new();
+    let all = fixture.workspaces().await;
+    let first = fixture.head().await;
+    round(
+        &all,
+        "r1",
+        &first,
+        "mkdir -p target src/deep/target; echo planted > target/x; echo planted > src/deep/target/y",
+    )
+    .await;
+    git(&fixture.repo(), &["rm", "-rq", "src/deep"]);
+    fixture.write("target/x", "base's own\n");
+    git(&fixture.repo(), &["add", "-f", "target/x"]);
+    let next = fixture.commit_all("tracked now");
+    let workspace = all.create("fixer", "r2", &next, &warm()).await.unwrap();
+    assert_eq!(
+        inside(&workspace.files, "cat target/x; ls src; git status --porcelain --ignored"),
+        "base's own\na.txt\n"
+    );
+}
+
+#[tokio::test]
+async fn bases_that_no_round_stands_on_go_but_for_the_last_few() {
+    let fixture = Fixture::new();
+    let (all, first) = fresh(&fixture).await;
+    let mut commits = vec![first.base.clone()];
+    for n in 1..6 {
+        fixture.write("n", &format!("{n}\n"));
+        commits.push(fixture.commit_all("next"));
+        overlay(&all, &format!("n{n}"), &commits[n]).await;
+        all.discard(&format!("n{n}")).await.unwrap();
+    }
+    let left = |state: &Path| {
+        let names = loopwright::workspace::unused_bases(state)
+            .into_iter()
+            .map(|path| path.file_name().unwrap().to_str().unwrap().to_owned());
+        names.collect::<std::collections::BTreeSet<_>>()
+    };
+    let expected = |commits: &[Oid]| commits.iter().map(ToString::to_string).collect::<std::collections::BTreeSet<_>>();
+    // The first is an anchor under the others and has a round; the last three are young.
+    assert_eq!(left(&fixture.state()), expected(&commits[1..3]));
+    let kept = overlay(&all, "kept", &commits[1]).await;
+    assert_eq!(left(&fixture.state()), expected(&commits[2..4]));
+    assert_eq!(inside(&kept.files, "git status --porcelain"), "");
+}
+
 /// One thing a maker does, as a shell command that may fail.
 fn edit() -> impl Strategy<Value = String> {
     let name = prop::sample::select(vec![
@@ -370,7 +484,8 @@ fn edit() -> impl Strategy<Value = String> {
         match what {
             0 | 1 => format!("mkdir -p \"$(dirname {one})\"; printf 'content {content}\\n' > {one}"),
             2 => format!("rm -rf {one}"),
-            3 => format!("mkdir -p \"$(dirname {two})\"; mv {one} {two}"),
+            // Onto nothing: over something, a rename and the copy that takes its place between layers differ by themselves.
+            3 => format!("mkdir -p \"$(dirname {two})\"; test -e {two} || test -L {two} || mv -T {one} {two}"),
             4 => format!("rm -rf {one}; mkdir -p {one}; echo in > {one}/inside"),
             5 => format!("rm -rf {one}; mkdir -p \"$(dirname {one})\"; echo file > {one}"),
             6 => format!("test -f {one} && chmod {} {one}", if content % 2 == 0 { "+x" } else { "-x" }),
@@ -386,8 +501,15 @@ fn edit() -> impl Strategy<Value = String> {
     })
 }
 
+/// A few in every run; more by `PROPTEST_CASES`.
+fn trials() -> ProptestConfig {
+    let asked = ProptestConfig::default();
+    let cases = if asked.cases == 256 { 8 } else { asked.cases };
+    ProptestConfig { cases, max_shrink_iters: 200, failure_persistence: None, ..asked }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(trials())]
 
     #[test]
     fn overlay_and_copy_seal_the_same_edits_to_the_same_tree(edits in prop::collection::vec(edit(), 1..14)) {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::folder::{copy_files, copy_with_time, half_name, is_ours, marked_dir, private_dir};
-use super::{Files, Making, Method, Workspace, WorkspaceError, Workspaces, blocking, disk, io, names, skeleton};
+use super::{Files, Making, Method, Warm, Workspace, WorkspaceError, Workspaces, blocking, io, names, skeleton};
 use crate::git::Oid;
 
 /// The file that names a workspace's base; written last, so its presence means "complete".
@@ -35,14 +35,19 @@ impl Workspaces {
         names::check_plain(loop_name)?;
         let root = self.round_root(round)?;
         self.discard(round).await?;
-        disk::has_room(&self.root)?;
+        self.make_room(base).await?;
         let half = half_name(&root);
         let branch = format!("loop/{loop_name}/{round}");
         let lower = match making.method {
             Method::Copy => {
                 self.copied(&Workspace::at(half.clone(), round, base.clone(), None), &branch).await.map(|()| None)?
             }
-            Method::Overlay => Some(self.overlaid(&half, round, base, &branch, &making.extra_lower).await?),
+            Method::Overlay => {
+                let lower = self.base_layers(base).await?.with_git(checked(&making.extra_lower)?);
+                let workspace = Workspace::at(half.clone(), round, base.clone(), Some(lower.clone()));
+                self.overlaid(&workspace, &branch, lower.as_slice(), making.warm, loop_name).await?;
+                Some(lower)
+            }
         };
         fs::rename(&half, &root).map_err(io("rename", &half))?;
         Ok(Workspace::at(root, round, base.clone(), lower))
@@ -88,25 +93,25 @@ impl Workspaces {
         .await
     }
 
-    /// Nothing here depends on how many files the base has, once its layers are there.
+    /// Nothing here depends on how many files the base has.
     async fn overlaid(
         &self,
-        half: &Path,
-        round: &str,
-        base: &Oid,
+        workspace: &Workspace,
         branch: &str,
-        extra: &[PathBuf],
-    ) -> Result<Vec<PathBuf>, WorkspaceError> {
-        let lower = self.base_layers(base).await?.with_git(checked(extra)?);
-        let workspace = Workspace::at(half.to_owned(), round, base.clone(), Some(lower.clone()));
-        make_folders(&workspace)?;
-        let git_dir = workspace.dir.join(".git");
+        lower: &[PathBuf],
+        warm: Warm,
+        loop_name: &str,
+    ) -> Result<(), WorkspaceError> {
+        make_folders(workspace)?;
+        let (root, git_dir) = (&workspace.root, workspace.dir.join(".git"));
         private_dir(&git_dir).map_err(io("create", &git_dir))?;
-        skeleton::write_head(&git_dir, branch, base).map_err(io("create", &git_dir))?;
+        skeleton::write_head(&git_dir, branch, &workspace.base).map_err(io("create", &git_dir))?;
+        if warm == Warm::Kept {
+            self.warm_up(loop_name, workspace).await;
+        }
         let list = lower.iter().flat_map(|path| [path.as_os_str().as_encoded_bytes(), b"\n"].concat());
-        fs::write(half.join(LOWER), list.collect::<Vec<u8>>()).map_err(io("write", half))?;
-        fs::write(half.join(COMPLETE), base.as_str()).map_err(io("write", half))?;
-        Ok(lower)
+        fs::write(root.join(LOWER), list.collect::<Vec<u8>>()).map_err(io("write", root))?;
+        fs::write(root.join(COMPLETE), workspace.base.as_str()).map_err(io("write", root))
     }
 }
 

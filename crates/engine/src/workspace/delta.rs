@@ -2,6 +2,7 @@
 //! takes for deletions. Laid over a checkout of the first commit it looks like one of the second.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,16 @@ pub(super) struct Delta {
 impl Delta {
     pub(super) fn len(&self) -> usize {
         self.present.len() + self.gone.len()
+    }
+
+    /// Paths that the second commit has, new or other than in the first.
+    pub(super) fn present(&self) -> impl Iterator<Item = &Path> {
+        self.present.iter().map(|path| Path::new(OsStr::from_bytes(path)))
+    }
+
+    /// Paths that only the first has.
+    pub(super) fn gone(&self) -> impl Iterator<Item = &Path> {
+        self.gone.iter().map(|path| Path::new(OsStr::from_bytes(path)))
     }
 
     /// Whether the files that did not change look the same in both: attributes decide how content is written.
@@ -96,7 +107,7 @@ fn tops<'p>(gone: &'p [Vec<u8>], entries: &[Entry]) -> BTreeSet<&'p [u8]> {
 }
 
 fn hide(files: &Path, path: &[u8]) -> std::io::Result<()> {
-    let place: PathBuf = files.join(std::ffi::OsStr::from_bytes(path));
+    let place: PathBuf = files.join(OsStr::from_bytes(path));
     // A folder over one of a checkout shows its own permissions, so it gets the common ones, as git gives them.
     fs::create_dir_all(place.parent().unwrap_or(files))?;
     whiteout(&place)

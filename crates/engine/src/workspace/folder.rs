@@ -117,3 +117,18 @@ pub(super) fn copy_with_time(from: &Path, to: &Path) -> io::Result<()> {
     fs::copy(from, to)?;
     fs::File::options().write(true).open(to)?.set_modified(fs::metadata(from)?.modified()?)
 }
+
+/// The bytes of a file or of everything below a folder; links count as themselves.
+pub(crate) fn size(path: &Path) -> u64 {
+    let mut total = 0;
+    let mut waiting = vec![path.to_owned()];
+    while let Some(path) = waiting.pop() {
+        let Ok(about) = fs::symlink_metadata(&path) else { continue };
+        if about.is_dir() {
+            waiting.extend(fs::read_dir(&path).into_iter().flatten().flatten().map(|entry| entry.path()));
+        } else {
+            total += about.len();
+        }
+    }
+    total
+}

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use super::base::ReadyBase;
 use super::delta::Delta;
 use super::folder::{half_name, link_files, marked_dir, private_dir, remove_tree};
-use super::{Workspace, WorkspaceError, Workspaces, index, io, skeleton};
+use super::{Workspace, WorkspaceError, Workspaces, index, io, pool, skeleton};
 use crate::git::Oid;
 
 /// The file that names a base's layers; written last, so its presence means "complete".
@@ -70,6 +70,13 @@ impl Layers {
     }
 }
 
+/// The commits whose layers those of a base in its folder lie over.
+pub(super) fn anchors_of(base: &Path) -> Vec<String> {
+    let text = fs::read_to_string(base.join(COMPLETE)).unwrap_or_default();
+    let names = text.lines().filter_map(|line| line.split_once(' ')?.1.split('/').next());
+    names.filter(|name| base.file_name().is_none_or(|own| own != *name)).map(str::to_owned).collect()
+}
+
 /// An anchor that a new base may lie over.
 struct Anchor {
     commit: Oid,
@@ -80,6 +87,7 @@ impl Workspaces {
     /// The layers of a base, made unless that was done before.
     pub(super) async fn base_layers(&self, commit: &Oid) -> Result<Layers, WorkspaceError> {
         if let Some(layers) = self.known_layers(commit) {
+            pool::mark_used(&self.base_dir(commit))?;
             return Ok(layers);
         }
         let _one = self.bases.lock().await;

@@ -8,6 +8,7 @@
 //! bases/<commit>/       a base made ready once: index, shallow boundary, tree; pack/ to be copied; files/ and git/,
 //!                       the layers under overlays
 //! rounds/<round>/       owned-by-loopwright, work/ or upper/ (the maker's), home/ tmp/ outbox/, index, snapshots
+//! warm/<loop>/<slot>/   build outputs of the loop's makers, for its next one
 //! trash/                removed rounds and bases on their way out
 //! ```
 //!
@@ -27,12 +28,16 @@ mod files;
 mod folder;
 mod index;
 mod layers;
+mod merged;
 mod names;
+mod pool;
 mod prepared;
+mod probe;
 mod seal;
 mod skeleton;
 mod snapshot;
 mod survey;
+mod warm;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,7 +49,10 @@ use crate::git::{EngineRepo, Git, GitError, Oid, UserRepo};
 pub(crate) use discard::{left_rounds, remove_left};
 pub use files::Files;
 pub(crate) use folder::private_dir;
+pub(crate) use folder::size;
 pub use names::NameProblem;
+pub(crate) use pool::remove_base;
+pub use pool::unused_bases;
 pub use seal::{Change, ChangeStatus, Refusal, RefusedPath, SealLimits, Sealed};
 pub use snapshot::{Snapshot, SnapshotKind};
 
@@ -67,6 +75,16 @@ pub enum Method {
     Overlay,
 }
 
+/// Whether a round starts with what earlier rounds of its loop built.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Warm {
+    /// It finds nothing but its base.
+    #[default]
+    Cold,
+    /// It finds the ignored files that an earlier round left ([`Workspaces::keep_warm`]).
+    Kept,
+}
+
 /// How a workspace is to be made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Making {
@@ -75,6 +93,8 @@ pub struct Making {
     /// Further layers above the base's, the first on top: what a set-up made of the base. They hold no `.git`. Only
     /// overlays have them.
     pub extra_lower: Vec<PathBuf>,
+    /// Whether it starts with earlier build outputs. Only overlays do.
+    pub warm: Warm,
 }
 
 impl From<Method> for Making {
@@ -166,7 +186,7 @@ impl Workspaces {
     /// When git or the file system fails.
     pub async fn open(git: Git, state: &Path, repo: UserRepo) -> Result<Self, WorkspaceError> {
         let root = state.join("workspaces").join(&repo.id);
-        for folder in ["bases", "rounds", "trash"] {
+        for folder in ["bases", "rounds", "trash", "warm"] {
             let path = root.join(folder);
             private_dir(&path).map_err(io("create", &path))?;
         }

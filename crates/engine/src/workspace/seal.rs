@@ -200,7 +200,7 @@ impl Workspaces {
         Ok(Sealed { tree, commit: commit.clone(), changes, refused: Vec::new(), pr_body: None })
     }
 
-    async fn look(
+    pub(super) async fn look(
         &self,
         workspace: &Workspace,
         ready: &ReadyBase,
@@ -219,7 +219,7 @@ impl Workspaces {
 
     /// An index that tells git which paths are not new, and in an overlay also the base's ignore rules that no file of the
     /// upper layer took the place of. Rules that were deleted, or are no file any more, must not be found there.
-    async fn ignore_rules(
+    pub(super) async fn ignore_rules(
         &self,
         workspace: &Workspace,
         ready: &ReadyBase,

@@ -1,46 +1,42 @@
-//! Runs a shell in a workspace's files as a maker would be run: in a user and mount namespace with the overlay mounted.
+//! Runs a shell in a workspace's files as a maker is run: behind the launcher's walls, with the files at `/workspace`.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
-use std::path::Path;
+use std::time::Duration;
 
+use loopwright::proc::{Cancel, Confine, Cookie, How, Limits, Proc, Spawn, What};
+use loopwright::seam::Seam;
 use loopwright::workspace::Files;
 
-/// What a script prints in a checkout.
-#[expect(clippy::disallowed_methods, reason = "the fixture plays the maker and its launcher")]
+/// What a script prints in a checkout. A thread of its own, because tests ask in the middle of assertions.
 pub(crate) fn inside(files: &Files, script: &str) -> String {
-    let place = tempfile::tempdir().unwrap();
-    let path = |path: &Path| path.display().to_string().replace('\\', "\\\\").replace(':', "\\:");
-    let list = |layers: &[std::path::PathBuf]| layers.iter().map(|layer| path(layer)).collect::<Vec<_>>().join(":");
-    let options = match files {
-        Files::Folder(_) => String::new(),
-        Files::Overlay { lower, upper, work } => {
-            format!("userxattr,lowerdir={},upperdir={},workdir={}", list(lower), path(upper), path(work))
-        }
-        Files::Layers(layers) => format!("userxattr,lowerdir={}", list(layers)),
+    let spawn = maker(files, script);
+    let run = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(Proc::new(Seam::none()).run(spawn, &mut (), &Cancel::new(), |_| ())).unwrap()
     };
-    let mut command = std::process::Command::new("unshare");
-    command.args(["-Urm", "sh", "-c"]);
-    match files {
-        Files::Folder(folder) => command.arg(r#"cd "$0" && eval "$2""#).arg(folder),
-        _ => command.arg(r#"mount -t overlay overlay -o "$1" "$0" && cd "$0" && eval "$2""#).arg(place.path()),
-    };
-    command.arg(options).arg(script);
-    command
-        .env_clear()
-        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-        .env("HOME", "/nonexistent")
-        .env("GIT_CONFIG_NOSYSTEM", "1");
-    let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{script}: {said}");
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    let ended = std::thread::spawn(run).join().unwrap();
+    assert_eq!(ended.how, How::Exited(0), "{script}: {}", String::from_utf8_lossy(&ended.stderr.head));
+    String::from_utf8(ended.stdout.head).unwrap()
 }
 
-/// Every file, folder and link outside `.git` with its kind, permissions, target and content.
+fn maker(files: &Files, script: &str) -> Spawn {
+    let mut confine = Confine::default();
+    confine.mount("/workspace", files.writable());
+    confine.mount("/tmp", What::Memory(16 << 20));
+    let mut spawn = Spawn::new("/bin/sh", "/workspace", Cookie::new("overlay-test"));
+    spawn.args = ["-c".into(), script.into()].into();
+    let env = [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("HOME", "/nonexistent"), ("GIT_CONFIG_NOSYSTEM", "1")];
+    spawn.env = env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+    spawn.limits = Limits { wall: Some(Duration::from_secs(60)), ..Limits::default() };
+    spawn.confine = Some(confine);
+    spawn
+}
+
+/// Every file, folder and link outside `.git` with its kind, target, content and executable bit.
 pub(crate) fn look(files: &Files) -> String {
     inside(
         files,
-        r"find . -path ./.git -prune -o -mindepth 1 -printf '%y %p %l\n' | LC_ALL=C sort
+        r"find . -mindepth 1 -path ./.git -prune -o -mindepth 1 -printf '%y %p %l\n' | LC_ALL=C sort
           find . -path ./.git -prune -o -type f -print0 | LC_ALL=C sort -z | xargs -0r sha1sum
           find . -path ./.git -prune -o -type f -perm -u+x -print | LC_ALL=C sort",
     )

@@ -1,0 +1,109 @@
+//! Which bases are kept: those that a round still stands on, and the last few of each repository. The others go when
+//! somebody cleans up, and sooner when the disk runs short.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::create::lower_of;
+use super::folder::{is_ours, remove_tree, unique};
+use super::layers::anchors_of;
+use super::{WorkspaceError, Workspaces, blocking, disk, io};
+use crate::git::Oid;
+
+/// Bases of one repository that are kept though no round stands on them.
+const KEPT: usize = 3;
+/// A file whose time says when a base was last asked for.
+const USED: &str = "used";
+
+/// Remembers that a base was asked for now.
+pub(super) fn mark_used(base: &Path) -> Result<(), WorkspaceError> {
+    let path = base.join(USED);
+    fs::write(&path, b"").map_err(io("write", &path))
+}
+
+/// The bases of all repositories under a state folder that are no longer needed.
+#[must_use]
+pub fn unused_bases(state: &Path) -> Vec<PathBuf> {
+    let mut left: Vec<_> = list(&state.join("workspaces")).iter().flat_map(|repo| unneeded(repo, KEPT)).collect();
+    left.sort();
+    left
+}
+
+/// Removes one of them. It loses its name first, so that half of it is never taken for a base.
+pub(crate) fn remove_base(path: &Path) -> Result<(), WorkspaceError> {
+    let trash = path.ancestors().nth(2).unwrap_or(path).join("trash").join(unique("base"));
+    fs::rename(path, &trash).map_err(io("rename", path))?;
+    remove_tree(&trash).map_err(io("remove", &trash))
+}
+
+impl Workspaces {
+    /// Sees to it that there is room for more: when the file system is short, bases that no round stands on go first, the
+    /// oldest before the others, then warm outputs.
+    pub(super) async fn make_room(&self, base: &Oid) -> Result<(), WorkspaceError> {
+        if disk::has_room(&self.root).is_ok() {
+            return Ok(());
+        }
+        let _one = self.bases.lock().await;
+        let mut goes = unneeded(&self.root, 0);
+        goes.retain(|path| *path != self.base_dir(base));
+        goes.extend(list(&self.root.join("warm")).iter().flat_map(|of| list(of)).filter(|slot| is_ours(slot)));
+        let root = self.root.clone();
+        blocking(move || {
+            for path in goes {
+                let gone = root.join("trash").join(unique("room"));
+                fs::rename(&path, &gone).map_err(io("rename", &path))?;
+                remove_tree(&gone).map_err(io("remove", &gone))?;
+                if disk::has_room(&root).is_ok() {
+                    break;
+                }
+            }
+            disk::has_room(&root)
+        })
+        .await
+    }
+}
+
+/// The bases of one repository that no round stands on, but for the `kept` last used; the oldest first.
+fn unneeded(repo: &Path, kept: usize) -> Vec<PathBuf> {
+    let pool = repo.join("bases");
+    let mut bases: BTreeMap<SystemTime, Vec<String>> = BTreeMap::new();
+    for path in list(&pool).into_iter().filter(|path| is_ours(path)) {
+        if let Some(name) = commit_of(&path) {
+            bases.entry(last_used(&path)).or_default().push(name);
+        }
+    }
+    let by_age: Vec<String> = bases.into_values().flatten().collect();
+    let mut needed = stood_on(&repo.join("rounds"), &pool);
+    needed.extend(by_age.iter().rev().take(kept).cloned());
+    let anchors: Vec<String> = needed.iter().flat_map(|name| anchors_of(&pool.join(name))).collect();
+    needed.extend(anchors);
+    by_age.into_iter().filter(|name| !needed.contains(name)).map(|name| pool.join(name)).collect()
+}
+
+/// The bases that rounds have, whether as layers or as what they were copied from.
+fn stood_on(rounds: &Path, pool: &Path) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for round in list(rounds) {
+        names.extend(fs::read_to_string(round.join("base")).ok().map(|text| text.trim().to_owned()));
+        let lower = lower_of(&round).ok().flatten().unwrap_or_default();
+        let inside = lower.iter().filter_map(|layer| layer.strip_prefix(pool).ok()?.iter().next()?.to_str());
+        names.extend(inside.map(str::to_owned));
+    }
+    names
+}
+
+fn commit_of(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_str()?;
+    name.parse::<Oid>().ok().map(|_| name.to_owned())
+}
+
+fn last_used(base: &Path) -> SystemTime {
+    let time = |name: &str| fs::metadata(base.join(name)).and_then(|about| about.modified()).ok();
+    time(USED).or_else(|| time("tree")).unwrap_or(UNIX_EPOCH)
+}
+
+fn list(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
