@@ -119,7 +119,7 @@ impl Engine {
             let _ = fs::write(space.root.join(COMPLETE), b"");
             return Ok(layered(rooms, &space));
         }
-        let making = Making { method: rooms.method(), extra_lower: Vec::new() };
+        let making = Making::from(rooms.method());
         let space = spaces.create("setup", &name, base, &making).await?;
         let made = Maker { engine: self, rooms: &rooms, space: &space, task }.run(&spec.setup, &paths).await;
         if let Err(error) = made {

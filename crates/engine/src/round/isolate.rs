@@ -4,7 +4,7 @@ use super::{Run, Trouble, workspace_trouble};
 use crate::git::Oid;
 use crate::room::Seat;
 use crate::setup::{self, SetupError, Task};
-use crate::workspace::{Making, Workspace};
+use crate::workspace::{Making, Warm, Workspace};
 use loopwright_core::round::{Baselined, Event, Isolated, Stage};
 
 impl Run<'_> {
@@ -16,7 +16,7 @@ impl Run<'_> {
         self.stage(Stage::Isolate, format!("workspace at {}", &base.0.as_str()[..12.min(base.0.as_str().len())]));
         self.warm(&base.0, Stage::Isolate).await?;
         let name = self.spec().name.clone();
-        let making = Making { method: self.rooms.method(), extra_lower: self.rooms.extra_lower() };
+        let making = Making { method: self.rooms.method(), extra_lower: self.rooms.extra_lower(), warm: Warm::Kept };
         let made = self.spaces.create(&name, self.id(), &base.0, &making).await;
         let made = made.map_err(workspace_trouble(Stage::Isolate))?;
         self.settle(&made).map_err(|error| Trouble::broke(Stage::Isolate, "setup", &error))?;

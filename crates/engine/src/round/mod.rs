@@ -38,6 +38,7 @@ use crate::store::{Batch, Change, NewEvent, StoreError, StoreErrorKind};
 use crate::workspace::{Sealed as SealedTree, Workspace, WorkspaceError, Workspaces};
 use journal::When;
 use loopwright_core::budget::BudgetLimit;
+use loopwright_core::outcome::RoundOutcome as Outcome;
 use loopwright_core::round::{
     Action, Broke, Ceiling, Event, Phase, Recorded, Round, Stage, Step, Stopped, StoppedBy, step,
 };
@@ -277,16 +278,40 @@ impl Run<'_> {
 
     /// A round whose record is complete needs its workspace no more.
     pub(crate) async fn tidy(&mut self) {
-        if !matches!(self.round.phase(), Phase::Ended(_)) {
-            return;
-        }
-        let workspace = self.workspace.take();
-        if let Some(workspace) = workspace.filter(|_| self.held_secrets()) {
-            // What must not be kept is not left to the background either.
-            let _ = tokio::task::spawn_blocking(move || crate::workspace::remove_left(&workspace.root)).await;
+        let Phase::Ended(outcome) = *self.round.phase() else { return };
+        match self.workspace.take() {
+            Some(workspace) if self.held_secrets() => {
+                // What must not be kept is not left to the background either.
+                let _ = tokio::task::spawn_blocking(move || crate::workspace::remove_left(&workspace.root)).await;
+            }
+            Some(workspace) if leaves_outputs(outcome) => {
+                // Without them the next round starts cold, which costs it time and nothing else.
+                let _ = self.spaces.keep_warm(&self.spec().name, &workspace).await;
+            }
+            Some(_) | None => {}
         }
         // Left-overs are found and removed at the next start, so a failure here loses nothing.
         let _ = self.spaces.discard(self.id()).await;
+    }
+}
+
+/// Whether the maker of a round that ended so came to its own end, and what it built is whole.
+fn leaves_outputs(outcome: Outcome) -> bool {
+    match outcome {
+        Outcome::Shipped
+        | Outcome::Reported
+        | Outcome::NothingToDo
+        | Outcome::Rejected
+        | Outcome::Plateaued
+        | Outcome::Cannot
+        | Outcome::Empty => true,
+        Outcome::Escalated
+        | Outcome::OverBudget
+        | Outcome::RateLimited
+        | Outcome::Refused
+        | Outcome::Failed
+        | Outcome::Interrupted
+        | Outcome::Cancelled => false,
     }
 }
 

@@ -30,7 +30,7 @@ impl Run<'_> {
         let id = self.id().to_owned();
         self.warm(&base, Stage::Probe).await?;
         let extra = self.rooms.extra_lower();
-        let making = Making { method: self.rooms.method(), extra_lower: extra.clone() };
+        let making = Making { method: self.rooms.method(), extra_lower: extra.clone(), ..Making::default() };
         let space = self.spaces.create(&name, &id, &base, &making).await;
         let space = space.map_err(workspace_trouble(Stage::Probe))?;
         let view = self.spaces.snapshot(&space, "probe", &base, SnapshotKind::ReadOnly, &extra).await;
