@@ -18,25 +18,38 @@ async fn main() {
     host.findings.iter().for_each(|finding| println!("{finding:?}"));
     println!("enforces {} overlay {}", host.enforces(), host.overlay());
     let none = Resources { processes: None, memory: None, cpu_weight: None, ..Resources::default() };
-    let mut cases: Vec<(&str, Option<Confine>, Vec<Duration>)> = vec![
-        ("plain", None, vec![]),
-        ("walls", Some(confine(root.path(), Network::None, Resources::default())), vec![]),
-        ("walls, host network", Some(confine(root.path(), Network::Host, Resources::default())), vec![]),
-        ("walls, no limits", Some(confine(root.path(), Network::None, none)), vec![]),
+    let mut cases: Vec<(&str, Option<Confine>, Vec<Duration>, Duration)> = vec![
+        ("plain", None, vec![], Duration::ZERO),
+        ("walls", Some(confine(root.path(), Network::None, Resources::default())), vec![], Duration::ZERO),
+        (
+            "walls, host network",
+            Some(confine(root.path(), Network::Host, Resources::default())),
+            vec![],
+            Duration::ZERO,
+        ),
+        ("walls, no limits", Some(confine(root.path(), Network::None, none)), vec![], Duration::ZERO),
     ];
     for _ in 0..100 {
-        for (_, confine, times) in &mut cases {
+        for (_, confine, times, cpu) in &mut cases {
+            let before = children_cpu();
             let mut spawn = Spawn::new("/bin/true", "/", Cookie::new("bench"));
             spawn.confine = confine.clone();
             let begun = Instant::now();
             let end = run(spawn, &mut (), &Cancel::new(), |_| ()).await.expect("starts");
             times.push(begun.elapsed());
+            *cpu += children_cpu().saturating_sub(before);
             assert_eq!(end.code, Some(0));
         }
     }
-    for (name, _, mut times) in cases {
+    for (name, _, mut times, cpu) in cases {
         times.sort();
-        println!("{name}: median {:?} p90 {:?} min {:?}", times[50], times[90], times[0]);
+        println!(
+            "{name}: median {:?} p90 {:?} min {:?} cpu of children {:?}",
+            times[50],
+            times[90],
+            times[0],
+            cpu / 100
+        );
     }
 }
 
@@ -46,4 +59,16 @@ fn confine(root: &Path, network: Network, resources: Resources) -> Confine {
     confine.mount("/tmp", What::Memory(64 << 20));
     confine.mount("/workspace", What::Overlay { lower: vec![at("low")], upper: at("upper"), work: at("work") });
     confine
+}
+
+/// What ended children used of the processor, which does not depend on who else is busy.
+fn children_cpu() -> Duration {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the structure is zeroed and the call fills it.
+    let usage = unsafe {
+        libc::getrusage(libc::RUSAGE_CHILDREN, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let of = |time: libc::timeval| Duration::from_micros((time.tv_sec * 1_000_000 + time.tv_usec).unsigned_abs());
+    of(usage.ru_utime) + of(usage.ru_stime)
 }

@@ -60,6 +60,7 @@ fn start_program(plan: &Plan) -> Outcome<i32> {
     if pid == 0 {
         program::run(plan)
     }
+    sys::close_streams();
     // A program that could not be executed has told so itself, and the engine listens to the first word.
     tell(Record::Started);
     Ok(pid)

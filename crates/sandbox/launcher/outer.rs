@@ -57,6 +57,7 @@ fn start() -> Outcome<(Init, Plan)> {
         init::run(&plan, Talk { go, told })
     };
     drop((go, told));
+    sys::close_streams();
     let init = Init { pid, pidfd, told: File::from(told_out), status: None };
     // Entering takes the kernel milliseconds, during which init mounts; the program is forked only after the byte.
     if let Err(failure) = enter(&groups, pid).at(Step::Cgroup) {

@@ -7,7 +7,7 @@ use crate::wire::{Place, Plan, Step, Thing};
 use std::ffi::CString;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Component, Path};
@@ -25,8 +25,9 @@ impl Tree {
     pub fn open(path: &[u8], attributes: u64) -> io::Result<Self> {
         let mounts = sys::clone_tree(path)?;
         sys::restrict_tree(&mounts, attributes)?;
-        let is_folder = File::from(mounts.as_fd().try_clone_to_owned()?).metadata()?.is_dir();
-        Ok(Self { mounts, is_folder })
+        let mounts = File::from(mounts);
+        let is_folder = mounts.metadata()?.is_dir();
+        Ok(Self { mounts: mounts.into(), is_folder })
     }
 
     pub fn lay(&self, at: &[u8]) -> io::Result<()> {

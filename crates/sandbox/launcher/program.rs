@@ -24,7 +24,7 @@ pub fn run(plan: &Plan) -> ! {
 
 fn start(plan: &Plan) -> Outcome<i32> {
     sys::new_session();
-    sys::default_signals();
+    // Handling is the default already: the engine reset it, and nothing here changed it.
     sys::unblock_signals();
     sys::close_on_exec_from(3).at(Step::Limits)?;
     std::env::set_current_dir(crate::outer::as_path(&plan.cwd)).at(Step::Cwd)?;

@@ -235,10 +235,6 @@ pub fn die_by(number: c_int) -> ! {
     exit(128 + number)
 }
 
-pub fn default_signals() {
-    (1..32).for_each(default_signal);
-}
-
 fn default_signal(number: c_int) {
     // SAFETY: SIG_DFL is 0; setting it for the two that cannot be changed fails and changes nothing.
     unsafe { signal(number, 0) };
@@ -274,6 +270,12 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
 pub fn close_from(first: c_int) {
     // SAFETY: called before any descriptor at or above `first` has an owner in this program.
     unsafe { syscall(common::CLOSE_RANGE, first, u32::MAX, 0) };
+}
+
+/// Lets go of the three standard streams, which are the program's: whoever holds a pipe keeps it from ending.
+pub fn close_streams() {
+    // SAFETY: nothing in this program owns or uses them.
+    unsafe { syscall(common::CLOSE_RANGE, 0, 2, 0) };
 }
 
 /// Marks everything from `first` on to be closed when a program is executed.

@@ -69,12 +69,11 @@ impl Groups {
         let mut groups = Self::default();
         let name = name();
         for (controller, above) in places {
-            let folder = above.join(&name);
-            if fs::create_dir(&folder).is_err() {
+            let (folder, set) = (above.join(&name), settings_split(*controller, resources));
+            if set.is_empty() || fs::create_dir(&folder).is_err() {
                 continue;
             }
             groups.folders.push(folder.clone());
-            let set = settings_split(*controller, resources);
             if set.iter().all(|(file, value)| fs::write(folder.join(file), value).is_ok()) {
                 groups.kept.push(*controller);
             }

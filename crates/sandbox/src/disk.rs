@@ -1,6 +1,7 @@
 //! Watches how much a tree fills the disk, since no kernel limit of ours bounds that. Decides only when it is too much.
 //!
-//! Free space is asked for every second, which costs nothing; the places themselves are walked only when it fell.
+//! Free space is asked for every second, which costs nothing. The places themselves are walked when it fell, and now and
+//! then in any case: others on the host make and free space too.
 
 use crate::confine::Confine;
 use crate::members::Root;
@@ -14,6 +15,9 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep_until};
 
 const EVERY: Duration = Duration::from_secs(1);
+
+/// The longest time without a walk.
+const WALK_EVERY: Duration = Duration::from_secs(5);
 
 /// A fall of free space that is worth a walk, at most.
 const NOTICEABLE: u64 = 64 << 20;
@@ -51,6 +55,7 @@ struct State {
     /// What the places held at the start, once it is known.
     base: Option<u64>,
     not_before: Instant,
+    walked: Instant,
 }
 
 /// A file system that a place is on.
@@ -73,6 +78,7 @@ impl Disk {
             ceiling: confine.resources.disk,
             base: None,
             not_before: Instant::now(),
+            walked: Instant::now(),
         };
         Self { next: Instant::now() + EVERY, look: None, state: Some(state) }
     }
@@ -133,14 +139,16 @@ impl State {
         let low = self.systems.iter().any(|system| system.free < system.floor);
         let threshold = self.ceiling.map_or(NOTICEABLE, |ceiling| (ceiling / 8).clamp(GROWN, NOTICEABLE));
         let fell = |at_least| self.systems.iter().any(|system| system.free + at_least <= system.free_at_walk);
-        let worth = fell(threshold) || (low && (self.base.is_none() || fell(GROWN)));
+        let overdue = self.base.is_none() || self.walked.elapsed() >= WALK_EVERY;
+        let worth = overdue || fell(threshold) || (low && fell(GROWN));
         worth && Instant::now() >= self.not_before && self.walk(low)
     }
 
     fn walk(&mut self, low: bool) -> bool {
         let begun = Instant::now();
         let held = self.held();
-        self.not_before = Instant::now() + begun.elapsed() * WALK_PART;
+        self.walked = Instant::now();
+        self.not_before = self.walked + begun.elapsed() * WALK_PART;
         let fallen: u64 = self.systems.iter().map(|system| system.free_at_start.saturating_sub(system.free)).sum();
         self.systems.iter_mut().for_each(|system| system.free_at_walk = system.free);
         // What was there before the first walk is not known. The tree cannot have added more than is missing.
@@ -154,7 +162,8 @@ impl State {
         let mut files = 0;
         let inside: u64 = self.places.iter().map(|place| size(place, &mut files)).sum();
         let devices: BTreeSet<u64> = self.systems.iter().map(|system| system.device).collect();
-        inside + deleted(&tree::pids(&self.root), &devices)
+        let pids: Vec<u32> = tree::confined(&self.root).iter().map(|entry| entry.pid).collect();
+        inside + deleted(&pids, &devices)
     }
 }
 

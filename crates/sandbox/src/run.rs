@@ -227,6 +227,11 @@ impl Child {
     /// SIGTERM, then patience. Whether something was still there when patience ended.
     async fn ask_to_end(&self, pump: &mut Pump<'_>, grace: Duration) -> bool {
         let all_gone = async {
+            if self.walls.is_some() {
+                blocking(self.tree.root(), tree::terminate_confined).await;
+                // The helper ends when its namespace is empty.
+                return self.first_ended().await;
+            }
             blocking(self.tree.root(), tree::terminate).await;
             while blocking(self.tree.root(), tree::is_alive).await.unwrap_or(false) {
                 sleep_until(Instant::now() + GRACE_LOOK).await;
@@ -254,7 +259,7 @@ impl Child {
 
     /// Ends the whole namespace in one step of the kernel, which no fork slips through. `None` when somebody withstands.
     async fn cut(&self, walls: &Walls, pump: &mut Pump<'_>) -> Option<Swept> {
-        let alive = pump.during(blocking(self.tree.root(), tree::count)).await.unwrap_or_default();
+        let alive = pump.during(blocking(self.tree.root(), tree::confined)).await.unwrap_or_default().len();
         walls.cut();
         pump.during(timeout(CUT_PATIENCE, self.first_ended())).await.ok()?;
         // The helper's two processes and the program itself do not count.

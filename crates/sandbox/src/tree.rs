@@ -1,7 +1,7 @@
 //! A living tree: registered from its first instant, ended to the last process. Decides nothing about when.
 
 use crate::launch::{Prepared, Streams};
-use crate::members::{Root, Us, members};
+use crate::members::{Root, Us, members, spread};
 use crate::spawn::COOKIE_VAR;
 use crate::table::{self, Entry, Table};
 use rustix::process::Signal;
@@ -111,14 +111,21 @@ pub(crate) fn is_alive(root: &Root) -> bool {
     look(root, |_| ()).is_ok_and(|look| !look.alive.is_empty())
 }
 
-/// How many processes of the tree run.
-pub(crate) fn count(root: &Root) -> usize {
-    pids(root).len()
+/// The living processes of a confined tree. Nobody leaves a pid namespace, so all of them descend from its helper, and no
+/// other mark is needed.
+pub(crate) fn confined(root: &Root) -> Vec<Entry> {
+    let Ok(table) = Table::read() else { return Vec::new() };
+    let us = std::process::id();
+    let found = spread(BTreeSet::from([root.pid]), &table, |entry| entry.pid != us && entry.start >= root.start);
+    found.iter().filter_map(|pid| table.entries.get(pid)).filter(|entry| !entry.is_dead()).copied().collect()
 }
 
-/// The numbers of the tree's living processes.
-pub(crate) fn pids(root: &Root) -> Vec<u32> {
-    look(root, |_| ()).map_or_else(|_| Vec::new(), |look| look.alive.iter().map(|entry| entry.pid).collect())
+/// Asks every process of a confined tree to end, as `terminate` does. The helper's own two do not hear it.
+pub(crate) fn terminate_confined(root: &Root) {
+    for entry in confined(root) {
+        let _ = table::signal(&entry, Signal::TERM);
+        let _ = table::signal(&entry, Signal::CONT);
+    }
 }
 
 /// Collects orphans of the tree that ended, so that a long run does not fill the process table.

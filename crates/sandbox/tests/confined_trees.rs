@@ -1,0 +1,192 @@
+//! Confined trees that try to outlive their run, by accident and on purpose. Afterwards nobody of them is there.
+
+mod common;
+
+use common::{OnLine, ended, limited, python, runs, sh, until, walled};
+use loopwright_sandbox::{Cancel, Cookie, Flow, How, leftovers, run};
+use std::fs;
+use std::time::Duration;
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("temporary directory")
+}
+
+/// Orphaned, in its own session, without our environment, deaf to SIGTERM, its streams closed.
+const SURVIVOR: &str = r#"
+import os, signal, sys, time
+deaf = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+os.write(1, b"up\\n")
+null = os.open("/dev/null", os.O_RDWR)
+for fd in (0, 1, 2): os.dup2(null, fd)
+while True:
+    open("/workspace/beat", "a").write("x")
+    time.sleep(0.01)
+"""
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        os.setsid()
+        os.execve(sys.executable, [sys.executable, "-c", deaf], {})
+    os._exit(0)
+os.wait()
+while not os.path.exists("/workspace/beat"): time.sleep(0.01)
+"#;
+
+/// The host's processes that have this folder's file system place as their working directory are not to be had; so the
+/// survivor writes, and silence afterwards proves its end.
+async fn is_silent(dir: &std::path::Path) -> bool {
+    let size = || fs::metadata(dir.join("beat")).map_or(0, |data| data.len());
+    let before = size();
+    let end = limited(sh("sleep 0.1"), |_| ());
+    ended(end).await;
+    before > 0 && size() == before
+}
+
+#[tokio::test]
+async fn survivor_is_dead_when_the_program_ends_by_itself() {
+    let dir = folder();
+    let end = ended(walled(python(SURVIVOR), dir.path(), |_| ())).await;
+    assert_eq!((end.how, end.killed, end.leaky), (How::Exited(0), 1, false));
+    assert!(is_silent(dir.path()).await);
+}
+
+#[tokio::test]
+async fn survivor_is_dead_after_cancel_and_after_the_deadline() {
+    for by_wall in [false, true] {
+        let dir = folder();
+        let cancel = Cancel::new();
+        let mut up = OnLine::new(|_: &str| {
+            if !by_wall {
+                cancel.cancel();
+            }
+            Flow::Continue
+        });
+        let mut spawn = walled(python(&format!("{SURVIVOR}\ntime.sleep(1000)")), dir.path(), |_| ());
+        spawn = limited(spawn, |limits| {
+            limits.grace = Duration::from_millis(200);
+            if by_wall {
+                limits.wall = Some(Duration::from_secs(2));
+            }
+        });
+        spawn.cookie = Cookie::new("cut");
+        let cookie = spawn.cookie.clone();
+        let end = run(spawn, &mut up, &cancel, |_| ()).await.expect("python starts");
+        let how = if by_wall { How::Wall } else { How::Cancelled };
+        assert_eq!((end.how, end.term_ignored, end.unkillable.len()), (how, true, 0));
+        assert!(is_silent(dir.path()).await);
+        assert_eq!(leftovers(cookie.as_str()), []);
+    }
+}
+
+#[tokio::test]
+async fn program_that_hears_term_may_end_in_its_own_way_and_a_stopped_one_is_woken() {
+    let dir = folder();
+    let tidy = "import signal, sys, time\nsignal.signal(15, lambda *_: sys.exit(7))\nprint('up', flush=True)\ntime.sleep(1000)";
+    for (spawn, code) in [(python(tidy), Some(7)), (sh("echo up; kill -STOP $$; sleep 1000"), None)] {
+        let cancel = Cancel::new();
+        let mut up = OnLine::new(|_: &str| {
+            cancel.cancel();
+            Flow::Continue
+        });
+        let spawn = limited(walled(spawn, dir.path(), |_| ()), |limits| limits.grace = Duration::from_secs(20));
+        let end = run(spawn, &mut up, &cancel, |_| ()).await.expect("it starts");
+        assert_eq!((end.how, end.code, end.term_ignored), (How::Cancelled, code, false));
+    }
+}
+
+#[tokio::test]
+async fn grandchild_that_holds_the_pipes_makes_the_run_leaky_and_not_endless() {
+    let dir = folder();
+    let spawn = walled(sh("sleep 1000 & exit 3"), dir.path(), |_| ());
+    let end = ended(limited(spawn, |limits| limits.drain = Duration::from_millis(100))).await;
+    assert_eq!((end.how, end.leaky, end.killed), (How::Exited(3), true, 1));
+    assert!(end.wall < Duration::from_secs(20));
+}
+
+#[tokio::test]
+async fn child_that_writes_after_the_end_is_heard_until_the_drain_ends() {
+    let dir = folder();
+    let spawn = walled(sh("(sleep 0.1; echo late) & exit 0"), dir.path(), |_| ());
+    let end = ended(limited(spawn, |limits| limits.drain = Duration::from_secs(30))).await;
+    assert_eq!((end.stdout.to_lossy_string().as_str(), end.leaky), ("late\n", false));
+}
+
+#[tokio::test]
+async fn program_that_forks_without_end_is_killed_to_the_last() {
+    let dir = folder();
+    let forks = "import os\nprint('go', flush=True)\nfor i in range(6):\n  if os.fork() == 0: os.setsid()\n\
+                 while True:\n  if os.fork() == 0: os._exit(0)\n  os.wait()";
+    let mut go = OnLine::new(|_: &str| Flow::Stop);
+    let mut spawn =
+        limited(walled(python(forks), dir.path(), |_| ()), |limits| limits.grace = Duration::from_millis(50));
+    spawn.cookie = Cookie::new("forks");
+    let end = run(spawn.clone(), &mut go, &Cancel::new(), |_| ()).await.expect("python starts");
+    assert_eq!((end.how, end.unkillable.len()), (How::Stopped, 0));
+    assert_eq!(leftovers(spawn.cookie.as_str()), []);
+}
+
+#[tokio::test]
+async fn dropped_run_kills_its_tree_at_once() {
+    let dir = folder();
+    let cookie = Cookie::new("dropped");
+    let cancel = Cancel::new();
+    {
+        let mut spawn = limited(walled(python(&format!("{SURVIVOR}\ntime.sleep(1000)")), dir.path(), |_| ()), |_| ());
+        spawn.cookie = cookie.clone();
+        let mut nobody = ();
+        let running = run(spawn, &mut nobody, &cancel, |_| ());
+        tokio::pin!(running);
+        let beat = dir.path().join("beat");
+        tokio::select! {
+            end = &mut running => panic!("ended by itself: {end:?}"),
+            () = until("the survivor is up", || beat.exists()) => (),
+        }
+    }
+    assert!(is_silent(dir.path()).await);
+    assert_eq!(leftovers(cookie.as_str()), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_runs_at_once_leave_each_other_alone() {
+    let dir = folder();
+    let one = |index: i32| ended(walled(sh(&format!("sleep 1000 >/dev/null 2>&1 & exit {index}")), dir.path(), |_| ()));
+    let all: Vec<_> = (0..16).map(|index| tokio::spawn(one(index))).collect();
+    for (index, run) in (0..).zip(all) {
+        let end = run.await.expect("no panic");
+        assert_eq!((end.how, end.killed), (How::Exited(index), 1));
+    }
+}
+
+/// Set in the process that plays the engine which is killed.
+const PLAY: &str = "LOOPWRIGHT_TEST_ENGINE";
+
+#[tokio::test]
+async fn nothing_outlives_an_engine_that_is_killed() {
+    #[expect(clippy::disallowed_methods, reason = "the killed engine is told by its environment what it is")]
+    if let Some(dir) = std::env::var_os(PLAY) {
+        let mut spawn = limited(walled(python(&format!("{SURVIVOR}\ntime.sleep(1000)")), dir.as_ref(), |_| ()), |_| ());
+        spawn.cookie = Cookie::from_recorded("killed-engine-1".to_owned());
+        let _ = run(spawn, &mut (), &Cancel::new(), |_| ()).await;
+        return;
+    }
+    let dir = folder();
+    let name = "nothing_outlives_an_engine_that_is_killed";
+    let us = std::env::current_exe().expect("this test program");
+    #[expect(clippy::disallowed_methods, reason = "the engine to be killed is a process of its own")]
+    let mut engine = std::process::Command::new(us)
+        .args([name, "--exact", "--nocapture"])
+        .env(PLAY, dir.path())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("this program starts again");
+    let beat = dir.path().join("beat");
+    until("the survivor is up", || beat.exists()).await;
+    assert!(!leftovers("killed-engine-1").is_empty());
+    engine.kill().expect("ours to kill");
+    engine.wait().expect("ours to wait for");
+    until("everybody is gone", || leftovers("killed-engine-1").is_empty()).await;
+    assert!(is_silent(dir.path()).await);
+    assert!(!runs(engine.id()));
+}
