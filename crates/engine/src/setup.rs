@@ -131,6 +131,7 @@ impl Engine {
         Ok(layered(rooms, &space))
     }
 
+    /// The caches of a loop on a base with these paths.
     fn caches(
         &self,
         spaces: &Workspaces,
@@ -209,7 +210,7 @@ impl Maker<'_> {
             self.keep(&log);
         }
         let complete = self.space.root.join(COMPLETE);
-        fs::write(&complete, b"").map_err(io("write", &complete))
+        flushed(&self.space.root).and_then(|()| fs::write(&complete, b"")).map_err(io("write", &complete))
     }
 
     async fn command(&self, command: &[String], wall: Duration, log: &mut String) -> Result<(), SetupError> {
@@ -235,6 +236,11 @@ impl Maker<'_> {
         let _ = places::make_dir(folder);
         let _ = self.engine.places.lay_out(&folder.join("setup.log"), secrets::redact(log).as_bytes());
     }
+}
+
+/// Layers outlive a power loss, or are not said to be complete: nothing was flushed while they were written.
+fn flushed(folder: &Path) -> std::io::Result<()> {
+    Ok(rustix::fs::syncfs(fs::File::open(folder)?)?)
 }
 
 fn outcome(command: &str, ended: &Ended) -> Result<(), SetupError> {

@@ -3,13 +3,15 @@
 use super::{Context, Finding, LoopFile, bindings};
 use crate::error::CommandError;
 use loopwright::agents::Scripted;
+use loopwright::caches;
 use loopwright::gates::{self, GateEnv, Heldouts, Program, ResolveError, ResolvedRun};
 use loopwright::git::UserRepo;
 use loopwright::ground::Ground;
 use loopwright::proc::trusted_path;
 use loopwright::room::KeepOut;
 use loopwright::toolchains;
-use loopwright_core::spec::{AgentUse, LoopSpec, Role};
+use loopwright_core::spec::{AgentUse, LoopSpec, Role, SandboxMode};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// What stands against running a loop, and what is worth knowing before.
@@ -28,27 +30,34 @@ impl Context {
         let mut found = Objections { findings: scripts(spec, &repo.work_tree, &file.file), notes: Vec::new() };
         found.findings.extend(skills(spec, &repo.work_tree, &file.file));
         self.gate_programs(repo, file, &mut found).await?;
-        found.findings.extend(self.outside_paths(repo, file)?);
+        self.outside_paths(repo, file, &mut found)?;
         found.notes.extend(self.agent_programs(repo, spec).await?);
         Ok(found)
     }
 
     /// Paths outside the repository that are missing, or that may not be shown to those who would see them.
-    fn outside_paths(&self, repo: &UserRepo, file: &LoopFile) -> Result<Vec<Finding>, CommandError> {
+    fn outside_paths(&self, repo: &UserRepo, file: &LoopFile, found: &mut Objections) -> Result<(), CommandError> {
         let (spec, ground) = (&file.spec, Ground { repo: repo.work_tree.clone(), home: self.env.home.clone() });
         let path = self.extra_path(Some(&repo.work_tree));
         let keep_out = KeepOut::new(&self.state_dir()?.0, repo, self.env.home.as_deref());
-        let tools = toolchains::detect(&ground, &path, &spec.toolchains, &keep_out).err().unwrap_or_default();
+        let tools = toolchains::detect(&ground, &path, &spec.toolchains, &keep_out);
+        if spec.sandbox == SandboxMode::On {
+            found.notes.extend(tools.iter().flat_map(|tools| tools.left_out.clone()));
+        }
+        let tools = tools.err().unwrap_or_default();
         let env = GateEnv { extra_path: path, ..GateEnv::default() };
-        let checks = Heldouts::read(spec, &ground, &[], &env).err().unwrap_or_default();
+        let checks = Heldouts::read(spec, &ground, &env).err().unwrap_or_default();
+        let stores = caches::find(&ground, &spec.caches, &BTreeSet::new(), &keep_out).err().unwrap_or_default();
         let told = tools.iter().map(|error| (error.to_string(), error.hint, &error.path));
+        let told = told.chain(stores.iter().map(|error| (error.to_string(), error.hint, &error.path)));
         let told = told.chain(checks.iter().map(|error| (error.to_string(), error.hint, &error.path)));
         let text = super::read_bytes(&repo.work_tree.join(&file.file)).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let finding = |(what, hint, path): (String, &str, &String)| {
             Finding::of_file(&file.file, what).with_hint(hint).at_word(&text, path)
         };
-        Ok(told.map(finding).collect())
+        found.findings.extend(told.map(finding));
+        Ok(())
     }
 
     /// Programs of agents that a round would not find. Only noted: they may come with `setup`, or be on another machine.

@@ -105,3 +105,12 @@ fn gates_test_finds_a_held_out_check_that_needs_no_code() {
     );
     assert_eq!((&gates[2]["name"], &gates[2]["can_fail"]), (&"idle".into(), &false.into()), "{gates}");
 }
+
+#[test]
+fn cases_that_change_while_the_round_runs_end_it_as_failed() {
+    let stage = stage(HIDDEN).with("sandbox: off");
+    let cases = stage.env.root().join("heldout/cases.jsonl");
+    // Without walls a maker can write there, so that the engine has to see it.
+    let steps = format!("{FIX}run sh -c \"head -1 {0} > {0}.new; mv {0}.new {0}\"", cases.display());
+    stage.maker(&steps).ends("failed", "heldout").saying("changed while the round ran");
+}

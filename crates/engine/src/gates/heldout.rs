@@ -7,7 +7,7 @@
 use super::resolve::{self, Program};
 use super::{GateEnv, Gates, GatesError, TIMEOUT_DEFAULT};
 use crate::git::Oid;
-use crate::ground::Ground;
+use crate::ground::{Ground, follow};
 use crate::proc::{Cookie, Ended, How, Limits, Network, Spawn, Stdin};
 use crate::room::{self, Room, Seat, inside};
 use crate::workspace::{Files, SnapshotKind};
@@ -64,14 +64,16 @@ const WRITE_IT: &str = "relative paths start at the root of the repository, `~` 
 const FIX_LINES: &str = "each line is one JSON object with the keys `in` and `out`";
 
 impl Heldouts {
-    /// Reads every check of a loop. `shown` are the folders that makers see besides the system's.
+    /// Reads every check of a loop. What makers see besides the system's folders is the loop's toolchains and caches.
     ///
     /// # Errors
     /// Every path that is missing, unreadable or where a maker could read it.
-    pub fn read(spec: &LoopSpec, ground: &Ground, shown: &[PathBuf], env: &GateEnv) -> Result<Self, Vec<HeldoutError>> {
+    pub fn read(spec: &LoopSpec, ground: &Ground, env: &GateEnv) -> Result<Self, Vec<HeldoutError>> {
         let (mut checks, mut errors) = (Vec::new(), Vec::new());
+        let named = spec.toolchains.iter().chain(&spec.caches).filter_map(|path| ground.real(path).ok());
+        let shown: Vec<_> = named.chain(env.extra_path.iter().map(|dir| follow(dir))).collect();
         for check in &spec.heldout {
-            match read(check, ground, shown, env) {
+            match read(check, ground, &shown, env) {
                 Ok(check) => checks.push(check),
                 Err(error) => errors.push(error),
             }
