@@ -177,7 +177,7 @@ pub fn steering(file: &AddedLines) -> Vec<String> {
     for at in SET.matches(&text) {
         let (of, place, does, _) = ROWS[at];
         let applies = (of == language || of == Any) && (place == Everywhere || !is_test);
-        let found = applies.then(|| first(&EACH[at], &text, is_test_module(file, language))).flatten();
+        let found = applies.then(|| first(&EACH[at], &text, own_tests_begin(file, language))).flatten();
         let line = found.and_then(|line| file.lines.get(line)).map(|line| line.number);
         said.extend(line.map(|line| format!("{} (line {line})", does.words())));
     }
@@ -195,7 +195,7 @@ fn first(pattern: &Regex, text: &str, end: usize) -> Option<usize> {
 }
 
 /// Where a Rust file's own tests begin among its added lines; tests may do what they like to themselves.
-fn is_test_module(file: &AddedLines, language: In) -> usize {
+fn own_tests_begin(file: &AddedLines, language: In) -> usize {
     let begins = |text: &str| text.trim_start().starts_with("mod tests") || text.trim_start().starts_with("mod test ");
     let module = file.lines.iter().position(|line| begins(&line.text));
     module.filter(|_| language == Rust).unwrap_or(file.lines.len())

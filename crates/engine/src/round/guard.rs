@@ -80,10 +80,7 @@ fn said(hit: &Hit) -> String {
 }
 
 fn speaks_of_others(event: &Event) -> bool {
-    match event {
-        Event::Started(_) | Event::MakerStarted(_) | Event::CheckerStarted(_) => false,
-        _ => true,
-    }
+    !matches!(event, Event::Started(_) | Event::MakerStarted(_) | Event::CheckerStarted(_))
 }
 
 fn gather<'a>(document: &'a Value, texts: &mut Vec<&'a str>) {
