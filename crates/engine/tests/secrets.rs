@@ -74,7 +74,7 @@ fn readable(folder: &Path) -> Vec<(String, Vec<u8>)> {
     all
 }
 
-#[expect(clippy::disallowed_types, reason = "the test looks with git's own eyes")]
+#[expect(clippy::disallowed_methods, reason = "the test looks with git's own eyes")]
 fn objects(git_dir: &Path) -> Vec<u8> {
     let mut command = std::process::Command::new("git");
     command.arg("--git-dir").arg(git_dir).args(["cat-file", "--batch-all-objects", "--batch", "--unordered"]);
