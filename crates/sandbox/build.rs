@@ -18,14 +18,14 @@ fn main() {
     if whole.status.success() {
         return;
     }
-    println!(
-        "cargo::warning=the helper is linked dynamically: this host has no static C library (package glibc-static)"
-    );
     let dynamic = compile(&target, &out, &[]);
     assert!(
         dynamic.status.success(),
         "the sandbox's helper program could not be built:\n{}",
         String::from_utf8_lossy(&dynamic.stderr)
+    );
+    println!(
+        "cargo::warning=the sandbox's helper is linked dynamically: no static C library here (package glibc-static)"
     );
 }
 

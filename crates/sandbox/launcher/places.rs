@@ -30,14 +30,20 @@ impl Tree {
         Ok(Self { mounts: mounts.into(), is_folder })
     }
 
+    /// Lays it at a place of the plan, on whose way there may be folders that somebody else filled.
     pub fn lay(&self, at: &[u8]) -> io::Result<()> {
-        let path = as_path(at);
-        if self.is_folder {
-            make_folder(path)?
-        } else {
-            make_file(path)?
-        }
+        self.make(as_path(at))?;
         sys::attach(&self.mounts, &sys::open_place(at)?)
+    }
+
+    /// Lays it at a path of the helper's own, where nobody else has been.
+    pub fn lay_own(&self, at: &Path) -> io::Result<()> {
+        self.make(at)?;
+        sys::attach_at(&self.mounts, at.as_os_str().as_bytes())
+    }
+
+    fn make(&self, at: &Path) -> io::Result<()> {
+        if self.is_folder { make_folder(at) } else { make_file(at) }
     }
 }
 
@@ -160,14 +166,21 @@ fn write_read_only(path: &Path, content: &[u8]) -> io::Result<()> {
 }
 
 pub fn make_folder(path: &Path) -> io::Result<()> {
-    fs::create_dir_all(path)
+    match fs::create_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => fs::create_dir_all(path),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
 }
 
 /// An empty file to mount onto, unless something is there.
 pub fn make_file(path: &Path) -> io::Result<()> {
-    if fs::symlink_metadata(path).is_ok() {
-        return Ok(());
+    match File::create_new(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            path.parent().map_or(Ok(()), make_folder)?;
+            File::create_new(path).map(drop)
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made.map(drop),
     }
-    path.parent().map_or(Ok(()), make_folder)?;
-    File::create(path).map(drop)
 }

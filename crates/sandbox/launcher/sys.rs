@@ -334,6 +334,16 @@ pub fn attach(tree: &OwnedFd, place: &OwnedFd) -> io::Result<()> {
     .map(drop)
 }
 
+/// Attaches a cloned tree at a path of the new root that the helper itself laid out.
+pub fn attach_at(tree: &OwnedFd, path: &[u8]) -> io::Result<()> {
+    let path = c_string(path)?;
+    // SAFETY: both paths are NUL-terminated and live through the call.
+    check(unsafe {
+        syscall(common::MOVE_MOUNT, tree.as_raw_fd(), c"".as_ptr(), AT_FDCWD, path.as_ptr(), MOVE_MOUNT_F_EMPTY_PATH)
+    })
+    .map(drop)
+}
+
 pub fn mount_new(kind: &CStr, target: &CStr, flags: c_ulong, options: &CStr) -> io::Result<()> {
     // SAFETY: all four are NUL-terminated and live through the call.
     check(unsafe { mount(kind.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast()) }.into())

@@ -84,28 +84,20 @@ const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom"];
 
 /// What `/proc` shows of the whole host to anybody. Files that only root may read are closed besides these: the
 /// kernel still takes the program for root when the engine's user is root.
-const PROC_CLOSED: &[&str] = &[
-    "acpi",
-    "asound",
-    "bus",
-    "driver",
-    "dynamic_debug",
-    "fs",
-    "irq",
+const PROC_FOLDERS: &[&str] = &["acpi", "asound", "bus", "driver", "dynamic_debug", "fs", "irq", "scsi", "sysvipc"];
+const PROC_FILES: &[&str] = &[
+    "kallsyms",
     "kcore",
     "key-users",
     "keys",
     "kmsg",
-    "kallsyms",
     "latency_stats",
     "modules",
     "mtrr",
     "sched_debug",
-    "scsi",
     "sysrq-trigger",
     "timer_list",
     "timer_stats",
-    "sysvipc",
 ];
 
 const PASSWD: &str = "root:x:0:0:root:/root:/usr/sbin/nologin\nloop:x:1000:1000:loop:/home/loop:/bin/sh\n\
@@ -170,7 +162,7 @@ fn open_roots() -> io::Result<Vec<(PathBuf, Root)>> {
 impl Root {
     fn lay(self, path: &Path) -> io::Result<()> {
         match self {
-            Self::Tree(tree) => tree.lay(path.as_os_str().as_bytes()),
+            Self::Tree(tree) => tree.lay_own(path),
             Self::Link(target) => {
                 path.parent().map_or(Ok(()), make_folder)?;
                 symlink(target, path)
@@ -196,7 +188,7 @@ fn is_public(name: &str) -> bool {
 
 fn lay_etc(trees: Vec<(PathBuf, Tree)>, plan: &Plan) -> io::Result<()> {
     make_folder(Path::new("/etc"))?;
-    trees.into_iter().try_for_each(|(path, tree)| tree.lay(path.as_os_str().as_bytes()))?;
+    trees.into_iter().try_for_each(|(path, tree)| tree.lay_own(&path))?;
     let made = [("passwd", PASSWD), ("group", GROUP), ("nsswitch.conf", NSSWITCH), ("hostname", "loopwright\n")];
     let offline = [("hosts", HOSTS), ("resolv.conf", "")];
     let offline = offline.iter().filter(|_| plan.network != Net::Host);
@@ -207,7 +199,7 @@ fn lay_etc(trees: Vec<(PathBuf, Tree)>, plan: &Plan) -> io::Result<()> {
 fn lay_devices(devices: Vec<(PathBuf, Tree)>, shared_memory: u64) -> io::Result<()> {
     make_folder(Path::new("/dev/shm"))?;
     make_folder(Path::new("/dev/pts"))?;
-    devices.into_iter().try_for_each(|(path, tree)| tree.lay(path.as_os_str().as_bytes()))?;
+    devices.into_iter().try_for_each(|(path, tree)| tree.lay_own(&path))?;
     let options = sys::c_string(format!("mode=1777,size={shared_memory}").as_bytes())?;
     sys::mount_new(c"tmpfs", c"/dev/shm", sys::MS_NOSUID | sys::MS_NODEV, &options)?;
     let options = c"newinstance,ptmxmode=0666,mode=0600";
@@ -253,21 +245,45 @@ fn cap_processes(plan: &Plan) {
 fn close_proc() -> io::Result<()> {
     let empty = Path::new("/.empty");
     fs::create_dir(empty)?;
-    for entry in fs::read_dir("/proc")? {
-        let (name, path) = entry.map(|entry| (entry.file_name(), entry.path()))?;
-        let Ok(found) = fs::symlink_metadata(&path) else { continue };
-        if is_closed(&name.to_string_lossy(), &found) {
-            let cover = if found.is_dir() { empty } else { Path::new("/dev/null") };
-            Tree::open(cover.as_os_str().as_bytes(), sys::ATTR_RDONLY)?.lay(path.as_os_str().as_bytes())?;
-        }
+    for name in PROC_FOLDERS {
+        let cover = sys::clone_tree(empty.as_os_str().as_bytes())?;
+        sys::restrict_tree(&cover, sys::ATTR_RDONLY)?;
+        unless_missing(sys::attach_at(&cover, &in_proc(name.as_bytes())))?;
     }
     fs::remove_dir(empty)?;
+    PROC_FILES.iter().try_for_each(|name| cover_file(name.as_bytes()))?;
+    // The engine's user is root exactly if the kernel's own files are ours.
+    if fs::metadata("/proc/version")?.uid() == INSIDE_ID {
+        close_for_root()?;
+    }
     sys::restrict_mount(c"/proc", sys::ATTR_RDONLY)
 }
 
-fn is_closed(name: &str, found: &fs::Metadata) -> bool {
+fn close_for_root() -> io::Result<()> {
     const READ_BY_ALL: u32 = 0o004;
-    let for_root = found.is_file() && found.mode() & READ_BY_ALL == 0;
-    // Who owns nothing of the kernel's cannot read these anyway, and a mount less is time saved.
-    PROC_CLOSED.contains(&name) || (for_root && found.uid() == INSIDE_ID)
+    for entry in fs::read_dir("/proc")? {
+        let entry = entry?;
+        let closed = entry.metadata().is_ok_and(|found| found.is_file() && found.mode() & READ_BY_ALL == 0);
+        if closed {
+            cover_file(entry.file_name().as_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+/// `/dev/null` is mounted read-only already, and so is its copy.
+fn cover_file(name: &[u8]) -> io::Result<()> {
+    unless_missing(sys::attach_at(&sys::clone_tree(b"/dev/null")?, &in_proc(name)))
+}
+
+fn in_proc(name: &[u8]) -> Vec<u8> {
+    [b"/proc/", name].concat()
+}
+
+/// Not every kernel has every file.
+fn unless_missing(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
 }
