@@ -5,7 +5,6 @@ use crate::output::{Look, Output, safe};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
 use loopwright_core::round::BoundaryLevel;
-use loopwright_core::spec::SandboxMode;
 
 /// How a round ended, for people, and what they would probably do next.
 pub(crate) fn end(out: &Output, report: &RoundReport) -> String {
@@ -23,8 +22,8 @@ pub(crate) fn told(out: &Output, report: &RoundReport) -> String {
         let receipt = item.receipt.as_ref().map_or(String::new(), |place| format!(": {}", safe(place)));
         lines.push(format!("  {}{target} {}{receipt}", item.kind, item.state));
     }
-    if report.boundary.level == BoundaryLevel::Off {
-        lines.push(format!("  sandbox: {}", word(SandboxMode::Off)));
+    if report.boundary.level != BoundaryLevel::Kernel {
+        lines.push(format!("  boundary: {}", boundary(report)));
     }
     if let Some(path) = &report.report {
         lines.push(format!("  report: {}", safe(path)));
@@ -32,10 +31,13 @@ pub(crate) fn told(out: &Output, report: &RoundReport) -> String {
     lines.join("\n")
 }
 
-fn word(mode: SandboxMode) -> &'static str {
-    match mode {
-        SandboxMode::On => "on",
-        SandboxMode::Off => "off, by the loop's own choice",
+/// What held the round's agents and gates, and whose choice that was.
+pub(crate) fn boundary(report: &RoundReport) -> String {
+    match report.boundary.level {
+        BoundaryLevel::Kernel if report.boundary.gaps.is_empty() => "kernel".to_owned(),
+        BoundaryLevel::Kernel => format!("kernel; not held: {}", safe(&report.boundary.gaps.join("; "))),
+        BoundaryLevel::Process => "process: this host cannot hold agents; see `loopwright doctor`".to_owned(),
+        BoundaryLevel::Off => "off, by the loop's own choice (`sandbox: off`)".to_owned(),
     }
 }
 

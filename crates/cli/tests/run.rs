@@ -119,7 +119,7 @@ fn json_of_a_round_is_the_whole_answer() {
     let ran = env.loopwright_in(repo.path(), ["run", "look", "--json"]).success();
     let json = ran.json();
     assert_eq!((&json["outcome"], &json["exit"], &json["loop"]), (&"reported".into(), &0.into(), &"look".into()));
-    assert_eq!((&json["actor"], &json["boundary"]["level"]), (&"ada".into(), &"process".into()));
+    assert_eq!((&json["actor"], &json["boundary"]["level"]), (&"ada".into(), &"kernel".into()));
     assert_eq!(ran.stderr(), "");
     assert!(json["report"].as_str().is_some_and(|path| std::path::Path::new(path).is_file()), "{json}");
 }
@@ -145,7 +145,7 @@ fn dry_run_prints_what_would_be_sent_and_sends_nothing() {
               | | files changed | 1 |
               | | gates | tests passed |
               | | let out by | nobody yet |
-              | | boundary | process |
+              | | boundary | kernel |
               |
               | In the agent's words:
               |

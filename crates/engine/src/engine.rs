@@ -1,7 +1,7 @@
 //! The engine: one opened state directory that this process owns, with its doors to the store, git, processes and time.
 //! Rounds are started, resumed and decided through it; the stages themselves are in [`crate::round`].
 
-use crate::boundary;
+use crate::boundary::{self, Host};
 use crate::clock::{Clock, SystemClock};
 use crate::error::EngineError;
 use crate::git::{Git, UserRepo};
@@ -89,6 +89,8 @@ pub struct Engine {
     pub(crate) git: Git,
     pub(crate) proc: Proc,
     pub(crate) live: Live,
+    /// What this host holds, tried once.
+    host: Arc<tokio::sync::OnceCell<Host>>,
     /// One preparation of a base at a time, whichever loop asks.
     pub(crate) bases: Arc<tokio::sync::Mutex<()>>,
     /// One set-up at a time.
@@ -113,6 +115,7 @@ impl Engine {
             git,
             proc,
             live: Live::default(),
+            host: Arc::default(),
             bases: Arc::default(),
             setups: Arc::default(),
         })
@@ -170,6 +173,11 @@ impl Engine {
     pub(crate) async fn workspaces(&self, repo: UserRepo) -> Result<Workspaces, EngineError> {
         let spaces = Workspaces::open(self.git.clone(), self.places.root(), repo).await?;
         Ok(spaces.sharing(Arc::clone(&self.bases)))
+    }
+
+    /// What this host can hold; found out by trying it, once.
+    pub async fn host(&self) -> &Host {
+        self.host.get_or_init(|| boundary::probe(self.places.root())).await
     }
 
     /// The builder of rooms for a loop of a repository, behind this boundary.

@@ -20,7 +20,7 @@ use loopwright::agents::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities
 use loopwright::budget::{Tokens, Usage};
 use loopwright::proc::{Cancel, Proc, Started};
 use loopwright::seam::{Moment, Seam, SeamFault, SeamHook};
-use loopwright::spec::{ItemsForm, ProbeSpec, read_loop_file};
+use loopwright::spec::{ItemsForm, ProbeSpec, SandboxMode, read_loop_file};
 use loopwright::units::{Span, Usd};
 use loopwright::{
     ActionReceipt, AllowlistGate, BoxFuture, CallbackActionExecutor, CallbackGate, Engine, EngineError, GateDecision,
@@ -276,14 +276,21 @@ async fn w08_defaults_never_write_to_the_checkout() {
 }
 
 #[tokio::test]
-async fn w09_a_reading_loop_that_writes_is_refused_whatever_it_calls_itself() {
-    let world = World::new();
-    let before = world.repo.tree_digest();
-    let maker = shell("env sh -c 'rm check.sh; echo pwned > pwned'; echo all read-only");
-    let builder = LoopEngine::builder(reporting()).maker(maker).checker(judge_report("pass", 5));
-    let report = world.build(builder).await.run_once().await.expect("a round");
-    assert_eq!((report.outcome, codes(&report)), (Some(RoundOutcome::Refused), vec!["write-at-l1"]));
-    before.assert_untouched(&world.repo.tree_digest());
+async fn w09_a_reading_loop_cannot_write_whatever_it_calls_itself() {
+    let script = "env sh -c 'rm check.sh; echo pwned > pwned'; echo all read-only";
+    for (mode, outcome, code) in [
+        (SandboxMode::On, RoundOutcome::Reported, "report-only"),
+        (SandboxMode::Off, RoundOutcome::Refused, "write-at-l1"),
+    ] {
+        let world = World::new();
+        let before = world.repo.tree_digest();
+        let spec = LoopSpec { sandbox: mode, ..reporting() };
+        let builder = LoopEngine::builder(spec).maker(shell(script)).checker(judge_report("pass", 5));
+        let report = world.build(builder).await.run_once().await.expect("a round");
+        assert_eq!((report.outcome, codes(&report).last().copied()), (Some(outcome), Some(code)));
+        assert!(report.changes.is_empty() || outcome == RoundOutcome::Refused, "{}", report.render());
+        before.assert_untouched(&world.repo.tree_digest());
+    }
 }
 
 #[tokio::test]
@@ -298,7 +305,9 @@ async fn w10_a_makers_git_reaches_nothing_of_the_persons_repository() {
     assert_eq!(report.outcome, Some(RoundOutcome::Escalated), "{}", report.render());
     assert_eq!(report.changes.iter().map(|change| change.path.as_str()).collect::<Vec<_>>(), ["sum.sh"]);
     before.assert_untouched(&world.repo.tree_digest());
-    assert!(report.boundary.gaps.iter().any(|gap| gap.contains("same user id")), "what is not held is said");
+    let gaps = &report.boundary.gaps;
+    assert!(gaps.iter().any(|gap| gap.contains("the checker, `puppet`, works in this process")), "{gaps:?}");
+    assert!(!gaps.iter().any(|gap| gap.contains("the maker")), "{gaps:?}");
 }
 
 /// The test runner's own environment is full of variables; none of them is an agent's business.
@@ -315,7 +324,7 @@ async fn w11_nothing_of_our_environment_reaches_an_agent() {
         assert!(!seen.lines().any(|line| line.starts_with(name)), "{name} leaked: {seen}");
     }
     let home = seen.lines().find_map(|line| line.strip_prefix("HOME=")).expect("a home");
-    assert!(home.starts_with(&*world.state().canonicalize().expect("a state").to_string_lossy()), "{home}");
+    assert_eq!(home, "/home/loop");
 }
 
 /// The other engine ran a batch's first calls before its hook could refuse them.

@@ -230,3 +230,13 @@ async fn no_call_makes_a_file_that_runs_as_its_owner() {
     let text = prints(walled(python(script), dir.path(), |_| ())).await;
     assert_eq!(text, format!("chmod 0\nend {}\n", 0o755));
 }
+
+#[tokio::test]
+async fn whoever_let_go_of_the_pipes_is_ended_at_once_and_writes_nothing_later() {
+    let dir = folder();
+    let script = "(sleep 0.5; echo late > late) > /dev/null 2>&1 < /dev/null & echo done";
+    let ended = ended(walled(sh(script), dir.path(), |_| ())).await;
+    assert_eq!((ended.stdout.to_lossy_string().as_str(), ended.leaky), ("done\n", false));
+    assert!(ended.wall < std::time::Duration::from_millis(400), "{:?}", ended.wall);
+    assert!(!dir.path().join("late").exists());
+}

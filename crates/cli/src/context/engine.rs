@@ -5,6 +5,7 @@ use super::bindings::{self, Vanished};
 use super::{Context, Finding, error_of};
 use crate::error::{CommandError, chain};
 use crate::output::safe;
+use loopwright::boundary::{self, Host};
 use loopwright::git::UserRepo;
 use loopwright::proc::Cancel;
 use loopwright::store::Store;
@@ -32,6 +33,12 @@ impl Context {
             settings.identity = Identity { name: who.name.clone(), email: who.email.clone() };
         }
         Ok(settings)
+    }
+
+    /// What this machine can hold, tried where workspaces would be, or for somebody who has none yet, where they might.
+    pub(crate) async fn host(&self) -> Host {
+        let state = self.state_dir().ok().map(|(dir, _)| dir).filter(|dir| dir.is_dir());
+        boundary::probe(&state.unwrap_or_else(|| PathBuf::from("/tmp"))).await
     }
 
     /// The store for looking only; also while another process owns it.

@@ -11,12 +11,14 @@ use crate::progress::Screen;
 use crate::signals::{self, Running};
 use crate::story;
 use crate::verbs::Ended;
-use loopwright::Engine;
 use loopwright::git::UserRepo;
 use loopwright::proc::Cancel;
 use loopwright::round::RunRequest;
+use loopwright::{Engine, boundary};
+use loopwright_core::level::LoopLevel;
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
+use loopwright_core::spec::SandboxMode;
 use serde::Serialize;
 use std::path::Path;
 
@@ -37,12 +39,8 @@ struct Document<'r> {
 pub(crate) async fn run(cx: &Context) -> Ended {
     let shop = shop::Shop::build(cx).await?;
     let cx = cx.elsewhere(&shop.repo, &shop.state);
-    let told = tell(&cx, &shop).await?;
-    let as_told = told.iter().map(|report| report.outcome).eq([
-        Some(RoundOutcome::Shipped),
-        Some(RoundOutcome::Rejected),
-        Some(RoundOutcome::Reported),
-    ]);
+    let (told, story) = tell(&cx, &shop).await?;
+    let as_told = told.iter().map(|report| report.outcome).eq(story.outcomes().iter().copied().map(Some));
     let document =
         Document { schema: 1, folder: &shop.folder, repo: &shop.repo, state: &shop.state, as_told, rounds: &told };
     cx.out.answer(&document, || ending(&cx, &shop, &told));
@@ -54,16 +52,42 @@ pub(crate) async fn run(cx: &Context) -> Ended {
     Ok(Exit::DONE)
 }
 
-async fn tell(cx: &Context, shop: &shop::Shop) -> Result<Vec<RoundReport>, CommandError> {
+/// How much of the story this host can play.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Story {
+    /// All three loops.
+    Whole,
+    /// Only the one that reports: nothing here can hold the others.
+    Report,
+}
+
+impl Story {
+    fn outcomes(self) -> &'static [RoundOutcome] {
+        match self {
+            Self::Whole => &[RoundOutcome::Shipped, RoundOutcome::Rejected, RoundOutcome::Reported],
+            Self::Report => &[RoundOutcome::Reported],
+        }
+    }
+}
+
+async fn tell(cx: &Context, shop: &shop::Shop) -> Result<(Vec<RoundReport>, Story), CommandError> {
     let repo = cx.repo().await?;
     let cancel = signals::cancel(&Running::default());
     let engine = cx.owner(Some(&repo), &cancel).await?;
     let play = Play { cx, engine: &engine, repo: &repo, cancel: &cancel };
     play.say(&format!("A shop with a bug was put into {}.", shop.repo.display()));
     play.say("Its discount makes things dearer, and a test says so. Three loops look at it.");
-    let told = vec![play.honest().await?, play.cheat().await?, play.report().await?];
+    let refused = boundary::decide(LoopLevel::L2Assisted, SandboxMode::On, engine.host().await).err();
+    let (told, story) = match refused {
+        None => (vec![play.honest().await?, play.cheat().await?, play.report().await?], Story::Whole),
+        Some(refused) => {
+            play.act("1 and 2 are at L2 and do not run on this host");
+            play.say(&safe(&refused.text));
+            (vec![play.report().await?], Story::Report)
+        }
+    };
     engine.close().await?;
-    Ok(told)
+    Ok((told, story))
 }
 
 /// The stage on which the loops play.
@@ -148,7 +172,10 @@ fn ending(cx: &Context, shop: &shop::Shop, told: &[RoundReport]) -> String {
     let program = std::env::current_exe().map_or_else(|_| "loopwright".to_owned(), |path| path.display().to_string());
     let here = format!("{program} --repo {} --state {}", shop.repo.display(), shop.state.display());
     lines.push(format!("  {here} status"));
-    lines.push(format!("  {here} why {}", told.get(1).map_or("", |report| report.round.as_str())));
+    lines.push(format!(
+        "  {here} why {}",
+        told.iter().rev().nth(1).or(told.first()).map_or("", |report| report.round.as_str())
+    ));
     lines.push("  cargo install --path crates/cli, then in your repository: loopwright init".to_owned());
     lines.join("\n")
 }

@@ -5,6 +5,8 @@ use crate::context::{Context, FOLDER, Finding, LoopFile, Objections, error_of};
 use crate::error::counted;
 use crate::exit::Exit;
 use crate::output::{Look, safe};
+use loopwright::boundary::{self, Host};
+use loopwright_core::round::BoundaryLevel;
 use serde::Serialize;
 
 #[derive(Debug, clap::Args)]
@@ -43,13 +45,31 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     // A named loop answers for itself only; its file was read well, or it would not have a name.
     let mut problems = if args.name.is_some() { Vec::new() } else { loops.findings.clone() };
     problems.extend(cx.try_config(Some(&repo.work_tree)).err().unwrap_or_default());
+    let host = cx.host().await;
     let mut lines = Vec::new();
     for file in chosen {
-        let found = cx.objections(&repo, file).await?;
+        let mut found = cx.objections(&repo, file).await?;
+        found.notes.extend(held(file, &host));
         lines.push(line(file, &found));
         problems.extend(found.findings);
     }
     Ok(finish(cx, &Document { schema: 1, loops: lines, problems }))
+}
+
+/// What holds the loop on this machine, where that is not what it should be.
+fn held(file: &LoopFile, host: &Host) -> Option<String> {
+    match boundary::decide(file.spec.level, file.spec.sandbox, host) {
+        Ok(held) => match held.level {
+            BoundaryLevel::Kernel => None,
+            BoundaryLevel::Process => {
+                Some("this host cannot hold its agents; they have your own reach: loopwright doctor".to_owned())
+            }
+            BoundaryLevel::Off => {
+                Some("sandbox off, by the loop's own choice: its agents and gates have your own reach".to_owned())
+            }
+        },
+        Err(refused) => Some(format!("it would be refused here: {}", refused.text)),
+    }
 }
 
 fn line(file: &LoopFile, found: &Objections) -> Line {

@@ -5,10 +5,12 @@ use crate::context::Context;
 use crate::error::chain;
 use crate::exit::Exit;
 use crate::output::{Look, safe};
+use loopwright::Engine;
+use loopwright::boundary::{self, Finding, Held, Host};
 use loopwright::git::GitErrorKind;
 use loopwright::proc::{Cancel, Cookie, How, Proc, Spawn, base_env};
 use loopwright::seam::Seam;
-use loopwright::{Engine, boundary};
+use loopwright_core::level::LoopLevel;
 use loopwright_core::round::BoundaryLevel;
 use loopwright_core::spec::SandboxMode;
 use serde::Serialize;
@@ -23,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Exit with 1 when there is a gap
+    /// Exit with 1 when something is missing without which loops at L2 and L3 do not run
     #[arg(long)]
     strict: bool,
 }
@@ -32,6 +34,8 @@ pub(crate) struct Args {
 #[derive(Debug, Serialize)]
 struct Document {
     schema: u32,
+    /// What holds agents and gates here: `kernel`, or `process` where L2 and L3 are refused.
+    boundary: BoundaryLevel,
     checks: Vec<Check>,
 }
 
@@ -50,8 +54,10 @@ struct Check {
 enum Status {
     /// As it should be.
     Ok,
-    /// Something is missing or weaker than it should be.
+    /// Something is weaker than it should be; loops run all the same.
     Gap,
+    /// Something is not there without which loops do not run, or not above L1.
+    Missing,
     /// Worth knowing.
     Info,
 }
@@ -65,37 +71,51 @@ impl Check {
         Self { status: Status::Info, ..Self::ok(name, text) }
     }
 
-    fn gap(name: &str, text: impl Into<String>, fix: impl Into<String>) -> Self {
-        Self { status: Status::Gap, fix: Some(fix.into()), ..Self::ok(name, text) }
+    fn missing(name: &str, text: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { status: Status::Missing, fix: Some(fix.into()), ..Self::ok(name, text) }
+    }
+}
+
+impl From<&Finding> for Check {
+    fn from(found: &Finding) -> Self {
+        let status = match (found.held, boundary::is_needed(found.wall)) {
+            (Held::Yes, _) => Status::Ok,
+            (Held::No | Held::Partly, true) => Status::Missing,
+            (Held::No | Held::Partly, false) => Status::Gap,
+        };
+        Self { name: format!("wall {}", found.wall.name()), status, text: found.detail.clone(), fix: found.fix.clone() }
     }
 }
 
 pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     let mut checks = vec![git(cx).await, shell(cx).await, state(cx), store(cx).await];
-    checks.extend(sandbox());
+    let host = cx.host().await;
+    checks.push(held(&host));
+    checks.extend(host.findings.iter().map(Check::from));
     for agent in AGENTS {
         checks.push(found_agent(cx, agent).await);
     }
-    let gaps = checks.iter().any(|check| check.status == Status::Gap);
-    let document = Document { schema: 1, checks };
+    let missing = checks.iter().any(|check| check.status == Status::Missing);
+    let level = if host.enforces() { BoundaryLevel::Kernel } else { BoundaryLevel::Process };
+    let document = Document { schema: 1, boundary: level, checks };
     cx.out.answer(&document, || page(cx, &document));
-    Ok(if gaps && args.strict { Exit::FAILED } else { Exit::DONE })
+    Ok(if missing && args.strict { Exit::FAILED } else { Exit::DONE })
 }
 
 async fn git(cx: &Context) -> Check {
     match cx.git().version().await {
         Ok(version) => Check::ok("git", version),
         Err(error) if matches!(error.kind, GitErrorKind::Missing) => {
-            Check::gap("git", "git is not installed", "install git 2.38 or newer")
+            Check::missing("git", "git is not installed", "install git 2.38 or newer")
         }
-        Err(error) => Check::gap("git", error.to_string(), "install git 2.38 or newer"),
+        Err(error) => Check::missing("git", error.to_string(), "install git 2.38 or newer"),
     }
 }
 
 async fn shell(cx: &Context) -> Check {
     match first_line(cx, "sh", &["-c", "echo works"]).await {
         Some(line) => Check::ok("sh", line),
-        None => Check::gap("sh", "a shell does not start", "install a POSIX shell as `sh`"),
+        None => Check::missing("sh", "a shell does not start", "install a POSIX shell as `sh`"),
     }
 }
 
@@ -104,7 +124,7 @@ fn state(cx: &Context) -> Check {
     const NAME: &str = "state directory";
     let (dir, origin) = match cx.state_dir() {
         Ok(found) => found,
-        Err(error) => return Check::gap(NAME, error.text, "set LOOPWRIGHT_STATE_DIR"),
+        Err(error) => return Check::missing(NAME, error.text, "set LOOPWRIGHT_STATE_DIR"),
     };
     let shown = format!("{} ({origin})", dir.display());
     if !dir.exists() {
@@ -114,7 +134,9 @@ fn state(cx: &Context) -> Check {
     let written = std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe));
     match written {
         Ok(()) => Check::ok(NAME, shown),
-        Err(error) => Check::gap(NAME, format!("{shown}: {error}"), "make it writable, or set LOOPWRIGHT_STATE_DIR"),
+        Err(error) => {
+            Check::missing(NAME, format!("{shown}: {error}"), "make it writable, or set LOOPWRIGHT_STATE_DIR")
+        }
     }
 }
 
@@ -122,7 +144,7 @@ async fn store(cx: &Context) -> Check {
     const NAME: &str = "store";
     let settings = match cx.settings(None) {
         Ok(settings) => settings,
-        Err(error) => return Check::gap(NAME, error.text, "repair the configuration: loopwright config"),
+        Err(error) => return Check::missing(NAME, error.text, "repair the configuration: loopwright config"),
     };
     if settings.store.is_none() && !settings.state.join("store.db").exists() {
         return Check::ok(NAME, "SQLite, made on first use; PostgreSQL is not needed");
@@ -135,31 +157,20 @@ async fn store(cx: &Context) -> Check {
         Ok(Some(owner)) if owner.lives_here() => Check::ok(NAME, format!("readable; in use by {owner}")),
         Ok(Some(owner)) => Check::ok(NAME, format!("readable; last used by {owner}")),
         Ok(None) => Check::ok(NAME, "readable; nobody owned it yet"),
-        Err(error) => Check::gap(NAME, error, "loopwright verify"),
+        Err(error) => Check::missing(NAME, error, "loopwright verify"),
     }
 }
 
-/// What holds agents and gates here; nothing is promised that the kernel does not keep.
-fn sandbox() -> Vec<Check> {
-    let boundary = boundary::of(SandboxMode::On);
-    let mut checks = vec![Check::info(
-        "boundary",
-        format!(
-            "{}: files: {}; network: {}; processes: {}",
-            boundary.level.word(),
-            boundary.filesystem,
-            boundary.network,
-            boundary.processes
+/// Which levels run here; nothing is promised that the kernel does not keep.
+fn held(host: &Host) -> Check {
+    match boundary::decide(LoopLevel::L2Assisted, SandboxMode::On, host) {
+        Ok(held) => Check::ok("boundary", format!("kernel: loops run here at every level; files: {}", held.filesystem)),
+        Err(refused) => Check::missing(
+            "boundary",
+            "process: loops at L1 run here with a warning, L2 and L3 are refused; an agent has your own reach",
+            refused.fix.unwrap_or_else(|| "see the walls below".to_owned()),
         ),
-    )];
-    if boundary.level != BoundaryLevel::Kernel {
-        let text = format!(
-            "until the kernel sandbox lands, accidents and lies are contained, an attacker with your user id is not: {}",
-            boundary.gaps.join("; ")
-        );
-        checks.push(Check::gap("sandbox", text, "run agents you do not trust as another user or in a virtual machine"));
     }
-    checks
 }
 
 async fn found_agent(cx: &Context, agent: &str) -> Check {
@@ -193,6 +204,7 @@ fn page(cx: &Context, document: &Document) -> String {
         let (look, word) = match check.status {
             Status::Ok => (Look::Green, "ok  "),
             Status::Gap => (Look::Yellow, "gap "),
+            Status::Missing => (Look::Red, "MISS"),
             Status::Info => (Look::Dim, "info"),
         };
         lines.push(format!("{}  {}: {}", cx.out.look(look, word), check.name, safe(&check.text)));

@@ -3,7 +3,7 @@
 
 use super::Ended;
 use crate::context::Context;
-use crate::error::{CommandError, chain, counted};
+use crate::error::{CommandError, Kind, chain, counted};
 use crate::exit::Exit;
 use crate::output::{Look, safe};
 use crate::signals::{self, Running};
@@ -86,11 +86,14 @@ async fn try_gates(
     spec: &LoopSpec,
     cancel: &Cancel,
 ) -> Result<Document, CommandError> {
+    // At any level the gates run the maker's code, so they are tried as a round would run them, or not at all.
+    let held = boundary::decide(spec.level, spec.sandbox, engine.host().await);
+    let held = held.map_err(|refused| CommandError::new(Kind::Refused, refused.text))?;
     let spaces = Workspaces::open(engine.git().clone(), engine.places().root(), repo.clone()).await.map_err(broke)?;
     let base = engine.git().head(repo, spec.base.as_deref()).await?;
     let round = format!("gates-test-{}", std::process::id());
     // Files are taken away from the workspace by hand below, so it is a copy.
-    let rooms = engine.rooms(&boundary::of(spec.sandbox), repo, spec)?.made_by(Method::Copy);
+    let rooms = engine.rooms(&held, repo, spec)?.made_by(Method::Copy);
     let task = Task {
         cookie: &format!("lw-{round}"),
         cancel,
@@ -137,7 +140,10 @@ impl Trial<'_> {
         let mut without = without.iter();
         let heldout = self.heldout_lines(spec, &emptied).await?;
         let lines = spec.gates.iter().filter_map(|gate| match gate {
-            Gate::Run(run) => Some(line(run.red_before, &baseline.0.get(&run.name)?.result, without.next()?)),
+            Gate::Run(run) => {
+                let on_base = &baseline.0.get(&run.name)?.result;
+                Some(line(run.red_before, on_base, without.next()?))
+            }
             other => Some(untried(other.name())),
         });
         Ok(lines.chain(heldout).collect())

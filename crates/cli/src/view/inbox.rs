@@ -7,6 +7,7 @@ use crate::error::{CommandError, counted};
 use crate::output::safe;
 use loopwright::store::{InboxQuery, InboxRow, Store};
 use loopwright_core::report::RoundReport;
+use loopwright_core::round::BoundaryLevel;
 use serde::Serialize;
 
 /// Questions that are read; more than this is no inbox but a backlog.
@@ -145,6 +146,9 @@ fn facts(report: &RoundReport) -> String {
     let gates = if gates.is_empty() { "none".to_owned() } else { gates.join(", ") };
     let mut page = format!("    change:  {}, +{added} -{removed} lines\n", counted(report.changes.len(), "file"));
     page.push_str(&format!("    gates:   {gates}\n"));
+    if report.boundary.level != BoundaryLevel::Kernel {
+        page.push_str(&format!("    boundary: {}\n", crate::story::boundary(report)));
+    }
     if let Some(verdict) = &report.verdict {
         let mean = verdict.mean.map_or(String::new(), |mean| format!(", mean {mean:.2}"));
         page.push_str(&format!("    checker: {}{mean}\n", verdict.verdict.word()));

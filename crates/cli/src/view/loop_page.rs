@@ -92,7 +92,7 @@ impl LoopPage {
         let rows = [
             ("intent", or_nothing(&self.intent)),
             ("file", or_nothing(&self.file)),
-            ("level", or_nothing(&line.level)),
+            ("level", line.trust()),
             ("cadence", or_nothing(&line.cadence)),
             ("gates", gates),
             ("runs", format!("{}, success {success}, failures {}", line.runs, line.failures)),

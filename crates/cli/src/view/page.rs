@@ -32,7 +32,7 @@ fn facts(report: &RoundReport) -> String {
         ("attempts", report.attempts.to_string()),
         ("verdict", verdict(report)),
         ("spend", format!("{} tokens, {}{known}", spend.tokens.total(), spend.usd)),
-        ("boundary", report.boundary.level.word().to_owned()),
+        ("boundary", crate::story::boundary(report)),
         ("report", report.report.clone().unwrap_or_default()),
     ];
     for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {

@@ -1,10 +1,12 @@
 //! Rounds in a list, newest first, a page at a time.
 
+use super::story::Story;
 use super::time::{self, moment};
 use super::{NOTHING, SCHEMA};
 use crate::error::CommandError;
 use crate::output::Table;
 use loopwright::store::{RoundRow, RoundsQuery, Store};
+use loopwright_core::round::BoundaryLevel;
 use serde::Serialize;
 
 /// The document of `rounds --json`.
@@ -24,6 +26,8 @@ pub(crate) struct RoundLine {
     pub(crate) item: Option<String>,
     pub(crate) trigger: String,
     pub(crate) level: String,
+    /// What held its agents, as recorded.
+    pub(crate) boundary: BoundaryLevel,
     pub(crate) phase: String,
     pub(crate) outcome: Option<String>,
     pub(crate) started: String,
@@ -44,9 +48,10 @@ pub(crate) struct RoundSpend {
     pub(crate) usd: f64,
 }
 
-impl From<RoundRow> for RoundLine {
-    fn from(row: RoundRow) -> Self {
+impl RoundLine {
+    fn of(row: RoundRow, boundary: BoundaryLevel) -> Self {
         Self {
+            boundary,
             started: moment(row.started_ms),
             ended: row.ended_ms.map(moment),
             duration_s: row.ended_ms.map(|ended| ended.saturating_sub(row.started_ms) as f64 / 1000.0),
@@ -70,8 +75,12 @@ impl From<RoundRow> for RoundLine {
 impl Rounds {
     /// Reads a page.
     pub(crate) async fn read(store: &dyn Store, query: RoundsQuery) -> Result<Self, CommandError> {
-        let rows = store.rounds(query).await?;
-        Ok(Self { schema: SCHEMA, rounds: rows.into_iter().map(RoundLine::from).collect() })
+        let mut rounds = Vec::new();
+        for row in store.rounds(query).await? {
+            let boundary = Story::read(store, &row.id).await?.round.facts().boundary().level;
+            rounds.push(RoundLine::of(row, boundary));
+        }
+        Ok(Self { schema: SCHEMA, rounds })
     }
 
     /// Where nothing has run.
@@ -90,13 +99,14 @@ pub(crate) fn table(rounds: &[RoundLine], now: i64, width: usize) -> String {
 }
 
 impl RoundLine {
-    /// How it ended; where it stands while it has not.
+    /// How it ended; where it stands while it has not. A loop that did without the boundary is marked.
     pub(crate) fn standing(&self) -> String {
-        match (&self.ended, &self.outcome) {
+        let standing = match (&self.ended, &self.outcome) {
             (Some(_), Some(outcome)) => outcome.clone(),
             _ if self.phase == "waiting" => self.phase.clone(),
             _ => format!("at {}", self.phase),
-        }
+        };
+        if self.boundary == BoundaryLevel::Off { format!("{standing}, sandbox off") } else { standing }
     }
 
     fn cells(&self, now: i64) -> [String; 8] {

@@ -8,6 +8,7 @@ use crate::error::CommandError;
 use crate::output::Table;
 use loopwright::clock;
 use loopwright::store::{LoopRow, RoundRow, SpendChange, Store};
+use loopwright_core::spec::SandboxMode;
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
 
@@ -29,6 +30,9 @@ pub(crate) struct LoopLine {
     pub(crate) repo: Option<String>,
     pub(crate) cadence: Option<String>,
     pub(crate) level: Option<String>,
+    /// Whether the loop asks for the boundary; unknown where its file is not at hand.
+    #[serde(skip)]
+    pub(crate) sandbox: Option<SandboxMode>,
     pub(crate) status: LoopStatus,
     pub(crate) last_run: Option<String>,
     pub(crate) next: Option<String>,
@@ -123,6 +127,7 @@ impl Known {
             repo: Some(repo.to_owned()),
             cadence: None,
             level: open.last().map(|row| row.level.clone()),
+            sandbox: None,
             status,
             last_run: last_run_ms.map(moment),
             next: None,
@@ -194,6 +199,12 @@ const COLUMNS: [&str; 12] = [
 ];
 
 impl LoopLine {
+    /// The level, and what the loop did without to have it.
+    pub(crate) fn trust(&self) -> String {
+        let level = self.level.clone().unwrap_or_else(|| NOTHING.to_owned());
+        if self.sandbox == Some(SandboxMode::Off) { format!("{level}, sandbox off") } else { level }
+    }
+
     fn cells(&self, now: i64) -> [String; 12] {
         let or_nothing = |text: Option<String>| text.unwrap_or_else(|| NOTHING.to_owned());
         [
@@ -206,7 +217,7 @@ impl LoopLine {
             self.items.to_string(),
             or_nothing(self.avg_duration_s.map(|seconds| time::span((seconds * 1000.0) as i64))),
             self.failures.to_string(),
-            or_nothing(self.level.clone()),
+            self.trust(),
             or_nothing(self.next.clone()),
             format!("${:.2}", self.spend.usd),
         ]
@@ -223,6 +234,7 @@ fn of_repo(known: &Known, here: &Here) -> Vec<LoopLine> {
             let mut line = known.line(repo, &file.spec.name);
             line.cadence = Some(cadence(&file.spec.on));
             line.level = Some(file.spec.level.short().to_owned());
+            line.sandbox = Some(file.spec.sandbox);
             line
         })
         .collect();

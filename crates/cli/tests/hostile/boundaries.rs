@@ -10,13 +10,24 @@ fn reporting() -> Stage {
 const READ: &str = "@ checker\nverdict pass correctness=5@item:report.md:1 scope=5@item:report.md:1\n";
 
 #[test]
-fn maker_at_l1_that_writes_files_is_refused_and_its_files_are_gone() {
-    reporting().maker(&format!("{FIX}stage report.md \"All well.\\n\"")).ends("refused", "write-at-l1");
+fn maker_at_l1_cannot_write_files_and_its_report_is_kept() {
+    let stage = reporting();
+    let attempts = "try write calc.sh x\ntry delete README.md\ntry write .github/workflows/x.yml x\n\
+        run sh -c \"touch calc.sh || echo held\"\n";
+    let script = format!("@ maker\n{attempts}stage report.md \"All well.\\n\"\n{READ}");
+    let round = stage.script(&script).ends("reported", "report-only");
+    assert!(round.report().contains("All well."), "{}", round.report());
+    assert_eq!(round.json["changes"].as_array().map(Vec::len), Some(0), "{}", round.story());
+    let said = stage.env.loopwright_in(stage.repo.path(), ["logs", &round.id()]).success().stdout();
+    assert!(said.contains("Read-only file system") && said.contains("held"), "{said}");
 }
 
 #[test]
-fn maker_at_l1_that_writes_a_sensitive_file_is_refused() {
-    reporting().maker("write .github/workflows/x.yml x").ends("refused", "write-at-l1");
+fn maker_at_l1_that_writes_files_where_nothing_holds_it_is_refused_and_its_files_are_gone() {
+    let stage = reporting().with("sandbox: off");
+    stage.maker(&format!("{FIX}stage report.md \"All well.\\n\"")).ends("refused", "write-at-l1");
+    let stage = reporting().with("sandbox: off");
+    stage.maker("write .github/workflows/x.yml x").ends("refused", "write-at-l1");
 }
 
 #[test]
@@ -108,5 +119,7 @@ fn h084_gate_script_that_is_not_in_base_does_not_start() {
 fn every_report_names_the_boundary() {
     let stage = Stage::new();
     let round = stage.maker(FIX).ships();
-    assert_eq!(round.json["boundary"]["level"], "process", "{}", round.story());
+    assert_eq!(round.json["boundary"]["level"], "kernel", "{}", round.story());
+    let open = Stage::new().with("sandbox: off").maker(FIX).ships();
+    assert_eq!(open.json["boundary"]["level"], "off", "{}", open.story());
 }

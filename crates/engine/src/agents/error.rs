@@ -77,7 +77,13 @@ impl From<SpawnError> for AgentError {
             SpawnErrorKind::NotExecutable => {
                 Self::failed(error.to_string(), format!("make `{program}` executable in the repository (chmod +x)"))
             }
-            _ => Self::failed(error.to_string(), ""),
+            // Nothing was started, so nothing was used.
+            SpawnErrorKind::Boundary => {
+                Self::Unavailable { what: error.to_string(), hint: "`loopwright doctor` tries every wall".to_owned() }
+            }
+            SpawnErrorKind::Cwd | SpawnErrorKind::Resources | SpawnErrorKind::Other => {
+                Self::failed(error.to_string(), "")
+            }
         }
     }
 }

@@ -81,7 +81,10 @@ impl Attempt<'_> {
         let mut spawn = Spawn::new(program, room::place(seat.files), Cookie::new(gates.cookie));
         spawn.args = self.run.gate.run.iter().skip(1).map(OsString::from).collect();
         spawn.env = room.env(seat.home, seat.tmp);
-        spawn.env.extend(gates.env.vars.iter().map(|(name, value)| (name.clone(), value.clone())));
+        for (name, value) in &gates.env.vars {
+            // A secret adds a variable; it never takes the place of one that decides what runs.
+            spawn.env.entry(name.clone()).or_insert_with(|| value.clone());
+        }
         let wall = self.run.gate.timeout.map_or(TIMEOUT_DEFAULT, |span| span.duration());
         spawn.limits = Limits { wall: Some(wall), keep_head: KEEP_HEAD, keep_tail: KEEP_TAIL, ..Limits::default() };
         room.enter(spawn)

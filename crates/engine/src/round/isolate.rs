@@ -1,11 +1,14 @@
 //! Isolate: a private workspace at a pinned base, and the comparing gates on it.
 
-use super::{Run, Trouble, workspace_trouble};
+use super::{Bindings, Run, Trouble, workspace_trouble};
+use crate::agents::Agent;
+use crate::engine::Engine;
 use crate::git::Oid;
 use crate::room::Seat;
 use crate::setup::{self, SetupError, Task};
-use crate::workspace::{Making, Warm, Workspace};
-use loopwright_core::round::{Baselined, Event, Isolated, Stage};
+use crate::workspace::{Making, Method, Warm, Workspace};
+use loopwright_core::round::{Baselined, Boundary, BoundaryLevel, Event, Isolated, Stage};
+use std::sync::Arc;
 
 impl Run<'_> {
     pub(super) async fn isolate(&mut self) -> Result<Event, Trouble> {
@@ -70,6 +73,15 @@ impl Run<'_> {
         let results = self.run_baseline().await?;
         Ok(Event::Baselined(Baselined { results }))
     }
+}
+
+/// Layers are put together by the kernel for each program behind walls. An agent that works in this process would see only
+/// one of them, so it gets a copy.
+pub(super) async fn method(engine: &Engine, bind: &Bindings, boundary: &Boundary) -> Method {
+    let confined = |agent: &Arc<dyn Agent>| agent.capabilities().confined;
+    let all = confined(&bind.maker) && bind.checker.as_ref().is_none_or(confined);
+    let layers = all && boundary.level == BoundaryLevel::Kernel && engine.host().await.overlay();
+    if layers { Method::Overlay } else { Method::Copy }
 }
 
 pub(super) fn parse(commit: &str) -> Result<Oid, Trouble> {

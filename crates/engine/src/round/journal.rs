@@ -6,7 +6,7 @@ use crate::store::{Change, InboxRow, ItemRow, OutboxRow, RoundRow, SpendChange, 
 use loopwright_core::budget::Reservation;
 use loopwright_core::outbox::{self, StagedItem};
 use loopwright_core::outcome::RoundOutcome;
-use loopwright_core::round::{Delivered, DeliveryResult, Event, Phase, Round};
+use loopwright_core::round::{BoundaryLevel, Delivered, DeliveryResult, Event, Phase, Round};
 use loopwright_core::spec::ActionKind;
 
 /// When a step happened and how long an answer may take.
@@ -226,7 +226,11 @@ fn question_line(round: &Round) -> String {
     let kinds: Vec<_> = items(round).map(|item| item.kind.word()).filter(|kind| *kind != "report").collect();
     let files = round.facts().attempt().map_or(0, |attempt| attempt.changes.len());
     let what = if kinds.is_empty() { "report".to_owned() } else { kinds.join(", ") };
-    format!("{what}; {files} files changed; {}", summary(round))
+    let open = match round.facts().boundary().level {
+        BoundaryLevel::Off => "sandbox off; ",
+        BoundaryLevel::Kernel | BoundaryLevel::Process => "",
+    };
+    format!("{what}; {files} files changed; {open}{}", summary(round))
 }
 
 fn doubt(round: &Round, row: &OutboxRow, when: &When) -> InboxRow {

@@ -2,7 +2,7 @@
 //! record or ends as interrupted; people's answers arrive the same way.
 
 use super::bindings::Bindings;
-use super::{Run, Trouble};
+use super::{Run, Trouble, isolate};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::git::{ObjectFormat, UserRepo};
@@ -142,7 +142,8 @@ impl<'a> Run<'a> {
         };
         let spaces = engine.workspaces(repo.clone()).await?;
         // What held the round until now holds it further, or it fails: a weaker start is none.
-        let rooms = engine.rooms(&started.boundary, &repo, &started.spec)?;
+        let method = isolate::method(engine, bind, &started.boundary).await;
+        let rooms = engine.rooms(&started.boundary, &repo, &started.spec)?.made_by(method);
         let workspace = match recorded.round.phase() {
             // A workspace that is about to be made is made anew.
             Phase::Recalling | Phase::Probing | Phase::Isolating | Phase::Baselining => None,

@@ -2,19 +2,20 @@
 
 use super::bindings::Bindings;
 use super::journal::{self, When};
-use super::{Run, recorded};
+use super::{Run, isolate, recorded};
+use crate::boundary::{self, Refused};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::gates::{self, GateEnv, Heldouts};
 use crate::git::{Oid, UserRepo};
 use crate::proc::Cancel;
 use crate::progress::Progress;
+use crate::random;
 use crate::store::Batch;
 use crate::workspace::Workspaces;
-use crate::{boundary, random};
 use loopwright_core::name::RoundId;
-use loopwright_core::round::{Action, Event, Item, Round, Started, Step};
-use loopwright_core::spec::{CheckedSpec, Gate, LoopSpec};
+use loopwright_core::round::{Action, Boundary, Event, Item, Round, Started, Step};
+use loopwright_core::spec::{CheckedSpec, Gate, LoopSpec, Role};
 use std::path::PathBuf;
 use tokio::time::Instant;
 
@@ -73,11 +74,13 @@ impl<'a> Run<'a> {
         let heldout = heldout(engine, &repo, &request.spec)?;
         request.inputs.extend(heldout.inputs());
         let started_ms = engine.now_ms();
-        let started = birth(request, &repo, started_ms)?;
+        let held = held(engine, bind, &request.spec).await;
+        let started = birth(request, &repo, started_ms, held)?;
         let here = engine.live.enter(&started.round).ok_or_else(|| super::busy(&started.round))?;
         let item_failures = failures(engine, &started).await?;
         let event = Event::Started(Box::new(started.clone()));
-        let rooms = engine.rooms(&started.boundary, &repo, &started.spec)?;
+        let method = isolate::method(engine, bind, &started.boundary).await;
+        let rooms = engine.rooms(&started.boundary, &repo, &started.spec)?.made_by(method);
         let scanner = engine.settings.known_secrets.scanner(&started.spec.secrets);
         let Step { round, actions } = Round::begin(started);
         let mut run = Self {
@@ -155,7 +158,26 @@ pub(super) fn heldout(engine: &Engine, repo: &UserRepo, spec: &LoopSpec) -> Resu
     })
 }
 
-fn birth(request: RunRequest, repo: &UserRepo, now_ms: i64) -> Result<Started, EngineError> {
+/// What holds the round, or why it may not run here.
+async fn held(engine: &Engine, bind: &Bindings, spec: &CheckedSpec) -> Result<Boundary, Refused> {
+    let mut boundary = boundary::decide(spec.level, spec.sandbox, engine.host().await)?;
+    boundary::note_unconfined(&mut boundary, Role::Maker, bind.maker.as_ref());
+    if let Some(checker) = &bind.checker {
+        boundary::note_unconfined(&mut boundary, Role::Checker, checker.as_ref());
+    }
+    Ok(boundary)
+}
+
+fn birth(
+    request: RunRequest,
+    repo: &UserRepo,
+    now_ms: i64,
+    held: Result<Boundary, Refused>,
+) -> Result<Started, EngineError> {
+    let (boundary, refusal) = match held {
+        Ok(boundary) => (boundary, None),
+        Err(refused) => (refused.boundary, Some(refused.text)),
+    };
     let round = RoundId::new(u64::try_from(now_ms).unwrap_or(0), random::bytes()?).to_string();
     Ok(Started {
         occurrence: request.occurrence.unwrap_or_else(|| format!("manual:{round}")),
@@ -164,8 +186,8 @@ fn birth(request: RunRequest, repo: &UserRepo, now_ms: i64) -> Result<Started, E
         repo_path: repo.work_tree.to_string_lossy().into_owned(),
         trigger: request.trigger,
         spec_hash: request.spec.hash().to_owned(),
-        boundary: boundary::of(request.spec.sandbox),
-        refusal: None,
+        boundary,
+        refusal,
         spec: request.spec.into_spec(),
         actor: request.actor,
         item: request.item.map(|key| Item { key, title: None, data: None }),
