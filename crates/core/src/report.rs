@@ -6,6 +6,7 @@ mod markdown;
 use crate::budget::{Known, Tokens};
 use crate::gate::GateResult;
 use crate::level::LoopLevel;
+use crate::network::Traffic;
 use crate::outcome::RoundOutcome;
 use crate::round::{Attempt, Boundary, ChangeFact, Facts, Reason, Round};
 use crate::secrets;
@@ -46,6 +47,9 @@ pub struct RoundReport {
     pub outbox: Vec<OutboxLine>,
     /// What held the agents.
     pub boundary: Boundary,
+    /// What was asked of the network, and what of it was denied.
+    #[serde(default)]
+    pub network: Traffic,
     /// What it cost.
     pub spend: SpendLine,
     /// Path of the Markdown report.
@@ -116,6 +120,7 @@ impl RoundReport {
             verdict: attempt.and_then(scored),
             outbox: if outbox.is_empty() { staged(facts) } else { outbox },
             boundary: facts.boundary().clone(),
+            network: facts.network.clone(),
             spend: SpendLine {
                 tokens: facts.spend.tokens,
                 usd: facts.spend.usd,
@@ -143,6 +148,7 @@ impl RoundReport {
             gates: Vec::new(),
             verdict: None,
             outbox: Vec::new(),
+            network: Traffic::default(),
             item: None,
             changes: Vec::new(),
             notes: Vec::new(),

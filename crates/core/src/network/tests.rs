@@ -276,8 +276,8 @@ fn what_was_denied_is_told_with_the_entry_that_would_allow_it() {
     traffic.deny("in.org", 80, "PUT", Why::Method);
     let told: Vec<String> = traffic.denied.iter().map(Denied::text).collect();
     expect![[r#"
-        asked for docs.example.org 3 times: denied, the host is not in `network`; to allow it add `network: ["docs.example.org"]`
-        asked for evil?[31m?x:8443 once: denied, the port is not in `network`; to allow it add `network: ["evil?[31m?x:8443"]`
+        asked for docs.example.org 3 times: denied, the host is not in `network`; to allow it add `network: [docs.example.org]`
+        asked for evil?[31m?x:8443 once: denied, the port is not in `network`; to allow it add `network: [evil?[31m?x:8443]`
         asked for in.org once: denied, the method is not in `network`"#]]
     .assert_eq(&told.join("\n"));
 }
@@ -292,6 +292,10 @@ fn a_flood_of_denials_makes_a_small_record() {
     assert_eq!((traffic.denied.len(), traffic.reached.len()), (traffic::LINES_MAX, traffic::LINES_MAX));
     assert_eq!(traffic.more, 2 * (10_000 - traffic::LINES_MAX as u64));
     assert!(serde_json::to_string(&traffic).expect("JSON").len() < 64 << 10);
+    let secret = format!("ghp_{}", "a1B2c3D4e5".repeat(4).chars().take(36).collect::<String>());
+    traffic = Traffic::default();
+    traffic.deny(&secret, 443, "GET", Why::Host);
+    assert!(!traffic.denied[0].text().contains(&secret), "{}", traffic.denied[0].text());
     let mut sum = traffic.clone();
     sum.add(traffic.clone());
     assert_eq!(sum.denied[0].count, 2);

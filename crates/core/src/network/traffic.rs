@@ -1,6 +1,7 @@
 //! What was asked of the network during a round: counts, who was reached, and what was denied. Bounded where it is gathered,
 //! so that a flood of questions makes no large record.
 
+use crate::secrets;
 use serde::{Deserialize, Serialize};
 
 /// The most lines of one kind that are kept; the rest is counted.
@@ -84,7 +85,8 @@ impl Denied {
         let port = if matches!(self.port, 0 | 80 | 443) { String::new() } else { format!(":{}", self.port) };
         let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
         let allow = match self.why {
-            Why::Host | Why::Port if !host.is_empty() => format!("; to allow it add `network: [\"{host}{port}\"]`"),
+            Why::Host | Why::Port if host.starts_with('[') => format!("; to allow it add `network: [\"{host}{port}\"]`"),
+            Why::Host | Why::Port if !host.is_empty() => format!("; to allow it add `network: [{host}{port}]`"),
             _ => String::new(),
         };
         format!("asked for {host}{port} {times}: denied, {}{allow}", self.why.text())
@@ -123,6 +125,23 @@ impl Traffic {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// All of it in lines for people: what was denied first.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.denied.iter().map(Denied::text).collect();
+        lines.extend(self.reached.iter().map(|reached| {
+            let Reached { host, port, count } = reached;
+            format!("reached {host}:{port}, {count} {}", if *count == 1 { "time" } else { "times" })
+        }));
+        if self.more > 0 {
+            lines.push(format!("{} more questions to further hosts", self.more));
+        }
+        if self.up > 0 || self.down > 0 {
+            lines.push(format!("{} bytes sent, {} bytes fetched", self.up, self.down));
+        }
+        lines
     }
 
     /// Notes a denial.
@@ -171,5 +190,7 @@ impl Traffic {
 /// Text of somebody we do not trust: printable ASCII without quotes and marks that mean something in our pages, and short.
 fn harmless(text: &str, most: usize) -> String {
     let keep = |c: char| if c.is_ascii_graphic() && !"`\"'<>|\\*".contains(c) { c } else { '?' };
-    text.chars().take(most).map(keep).collect()
+    let short: String = text.chars().take(most).map(keep).collect();
+    // A host's name can carry a secret out, and must not carry it into the record.
+    secrets::redact(&short).into_owned()
 }

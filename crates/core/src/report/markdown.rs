@@ -22,6 +22,7 @@ pub(super) fn render(report: &RoundReport) -> String {
     verdict(&mut out, report);
     outbox(&mut out, report);
     boundary(&mut out, report);
+    network(&mut out, report);
     next_steps(&mut out, report);
     out
 }
@@ -160,6 +161,17 @@ fn boundary(out: &mut String, report: &RoundReport) {
     line(out, &format!("- processes: {}", boundary.processes));
     for gap in &boundary.gaps {
         line(out, &format!("- gap: {gap}"));
+    }
+}
+
+fn network(out: &mut String, report: &RoundReport) {
+    let told = report.network.lines();
+    if told.is_empty() {
+        return;
+    }
+    heading(out, "Network");
+    for text in told {
+        line(out, &format!("- {}", plain(&text)));
     }
 }
 

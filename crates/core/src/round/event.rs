@@ -3,6 +3,7 @@
 use crate::budget::{BudgetLimit, Reservation, Spend};
 use crate::gate::GateResult;
 use crate::human_gate::GateDecision;
+use crate::network::Traffic;
 use crate::outbox::StagedItem;
 use crate::verdict::Judgement;
 use serde::{Deserialize, Serialize};
@@ -450,6 +451,9 @@ pub enum DeliveryResult {
 pub struct Recorded {
     /// Path of the report.
     pub report: Option<String>,
+    /// What was asked of the network since the last record.
+    #[serde(default, skip_serializing_if = "Traffic::is_empty")]
+    pub network: Traffic,
 }
 
 /// A ceiling that leaves no room.

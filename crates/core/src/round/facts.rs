@@ -3,6 +3,7 @@
 use super::event::{AgentEnd, Boundary, ChangeFact, DeliveryResult, Item, SealFindings, Stage, Started};
 use crate::budget::{Reservation, Spend, Usage, settle};
 use crate::gate::GateResult;
+use crate::network::Traffic;
 use crate::outbox::StagedItem;
 use crate::verdict::Judgement;
 use serde::{Deserialize, Serialize};
@@ -96,6 +97,8 @@ pub struct Facts {
     pub approved_by: Option<String>,
     /// Path of the report.
     pub report: Option<String>,
+    /// What was asked of the network.
+    pub network: Traffic,
 }
 
 impl Facts {
@@ -119,6 +122,7 @@ impl Facts {
             deliveries: Vec::new(),
             approved_by: None,
             report: None,
+            network: Traffic::default(),
         }
     }
 

@@ -5,6 +5,7 @@ use super::{Misfit, Phase, Round, Step};
 
 pub(super) fn recorded(mut round: Round, recorded: Recorded) -> Result<Step, Misfit> {
     round.facts.report = recorded.report.or(round.facts.report);
+    round.facts.network.add(recorded.network);
     match round.phase.clone() {
         Phase::Waiting(verified) => Ok(round.to(Phase::Waiting(verified), Vec::new())),
         Phase::Doubting(approved) => Ok(round.to(Phase::Doubting(approved), Vec::new())),

@@ -167,7 +167,7 @@ pub(crate) fn strangers(round: &Round, choice: &Choice) -> Vec<Event> {
         Event::Denied(said(round, choice)),
         Event::Expired,
         delivered(u32::from(choice.b % 4), choice),
-        Event::Recorded(Recorded { report: None }),
+        Event::Recorded(Recorded { report: None, network: Default::default() }),
         trouble(&Choice { a: 0, ..*choice }),
         trouble(&Choice { a: 1, ..*choice }),
         trouble(&Choice { a: 2, ..*choice }),
@@ -202,13 +202,13 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
         Phase::Approving(_) if choice.a.is_multiple_of(3) => Event::Decided { decision: GateDecision::escalate("no") },
         Phase::Approving(_) => Event::Decided { decision: GateDecision::AutoProceed },
         Phase::Waiting(_) => match choice.a % 6 {
-            0 => Event::Recorded(Recorded { report: Some("/r".into()) }),
+            0 => Event::Recorded(Recorded { report: Some("/r".into()), network: Default::default() }),
             1 => Event::Denied(said(round, choice)),
             2 => Event::Expired,
             _ => Event::Approved(said(round, choice)),
         },
         Phase::Doubting(_) => match choice.a % 4 {
-            0 => Event::Recorded(Recorded { report: Some("/r".into()) }),
+            0 => Event::Recorded(Recorded { report: Some("/r".into()), network: Default::default() }),
             1 => Event::Denied(said(round, choice)),
             _ => Event::Approved(said(round, choice)),
         },
@@ -218,7 +218,7 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
                 .collect();
             delivered(open.first().copied().unwrap_or(1), choice)
         }
-        Phase::Recording(_) | Phase::Ended(_) => Event::Recorded(Recorded { report: Some("/r".into()) }),
+        Phase::Recording(_) | Phase::Ended(_) => Event::Recorded(Recorded { report: Some("/r".into()), network: Default::default() }),
     }
 }
 

@@ -120,7 +120,7 @@ fn event(words: &Words<'_>, attempt: u32) -> Event {
         "denied" => Event::Denied(said(words)),
         "expired" => Event::Expired,
         "delivered" => Event::Delivered(delivered(words)),
-        "recorded" => Event::Recorded(Recorded { report: Some("/reports/r1.md".into()) }),
+        "recorded" => Event::Recorded(Recorded { report: Some("/reports/r1.md".into()), network: Default::default() }),
         "ceiling" => Event::Ceiling(Ceiling { limit: BudgetLimit::Day, text: "no room".into() }),
         "broke" => Event::Broke(Broke { stage: Stage::Isolate, code: "git".into(), text: "git broke".into() }),
         "stopped" => Event::Stopped(Stopped {
