@@ -170,6 +170,7 @@ impl From<EngineError> for CommandError {
             | EngineError::Unsent { .. }
             | EngineError::Unrecorded { .. }
             | EngineError::Sweep(_)
+            | EngineError::Egress(_)
             | EngineError::Random(_) => Self::failed(chain(&error)),
         }
     }

@@ -3,6 +3,7 @@
 
 use crate::boundary::{self, Host};
 use crate::clock::{Clock, SystemClock};
+use crate::egress::{Provider, Ways};
 use crate::error::EngineError;
 use crate::git::{Git, UserRepo};
 use crate::ground::Ground;
@@ -10,7 +11,7 @@ use crate::known_secrets::KnownSecrets;
 use crate::live::Live;
 use crate::places::Places;
 use crate::proc::Proc;
-use crate::room::{KeepOut, Rooms};
+use crate::room::{KeepOut, Rooms, Walls};
 use crate::seam::{Seam, SeamFault};
 use crate::store::{Batch, Mode, OwnerInfo, SqlStore, Store, StoreError, StoreErrorKind};
 use crate::toolchains;
@@ -42,6 +43,8 @@ pub struct Settings {
     pub known_secrets: KnownSecrets,
     /// The clock.
     pub clock: Arc<dyn Clock>,
+    /// Model providers that agents may use, with their keys; only the egress proxy reads those.
+    pub providers: Vec<Provider>,
     /// Where tests make the world fail.
     pub seam: Seam,
 }
@@ -75,6 +78,7 @@ impl Settings {
             home: None,
             known_secrets: KnownSecrets::default(),
             clock: Arc::new(SystemClock),
+            providers: Vec::new(),
             seam: Seam::none(),
         }
     }
@@ -106,6 +110,8 @@ impl Engine {
         let places = Places::open(&settings.state, settings.seam.clone())?;
         let owner = OwnerInfo::current(settings.clock.now_ms());
         let store = open_store(&settings, &places, Mode::Own(owner)).await?;
+        // Sockets of a dead engine lead nowhere. One that cannot be removed is replaced when its round is taken up.
+        let _ = std::fs::remove_dir_all(places.doors());
         let git = Git::new(settings.seam.clone());
         let proc = Proc::new(settings.seam.clone());
         Ok(Self {
@@ -197,6 +203,17 @@ impl Engine {
     /// What no program of a loop may see.
     pub(crate) fn keep_out(&self, repo: &UserRepo) -> KeepOut {
         KeepOut::new(self.places.root(), repo, self.settings.home.as_deref())
+    }
+
+    /// Opens the ways of a loop's programs to the network. Without walls nothing holds programs to a way, so none is opened.
+    ///
+    /// # Errors
+    /// When one cannot be opened.
+    pub fn ways(&self, round: &str, rooms: &Rooms, spec: &LoopSpec) -> Result<Ways, EngineError> {
+        match rooms.walls() {
+            Walls::Kernel => Ok(Ways::open(&self.places.doors().join(round), spec, &self.settings.providers)?),
+            Walls::None => Ok(Ways::default()),
+        }
     }
 
     /// Where paths in the loop files of a repository start.

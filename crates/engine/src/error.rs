@@ -82,6 +82,9 @@ pub enum EngineError {
     /// What a dead engine left could not be ended.
     #[error("end the processes that a dead engine left")]
     Sweep(#[source] loopwright_sandbox::SweepError),
+    /// The round's way to the network could not be opened.
+    #[error(transparent)]
+    Egress(#[from] crate::egress::EgressError),
     /// The random source of the system is not there.
     #[error("read random bytes")]
     Random(#[source] std::io::Error),

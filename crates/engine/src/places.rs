@@ -65,6 +65,12 @@ impl Places {
         self.root.join("reports").join(format!("{round}.md"))
     }
 
+    /// The folder of the sockets through which rounds reach the network; none outlives its engine.
+    #[must_use]
+    pub fn doors(&self) -> PathBuf {
+        self.root.join("doors")
+    }
+
     /// The folder of a round's transcripts.
     #[must_use]
     pub fn transcripts(&self, round: &str) -> PathBuf {

@@ -1,6 +1,7 @@
 //! The report of a round: joins what the round knows with what the outbox says. The words are core's.
 
 use crate::store::OutboxRow;
+use loopwright_core::network::Traffic;
 use loopwright_core::report::{OutboxLine, RoundReport};
 use loopwright_core::round::Round;
 
@@ -15,4 +16,12 @@ pub fn of(round: &Round, outbox: &[OutboxRow]) -> RoundReport {
         receipt: row.receipt.clone(),
     });
     RoundReport::of(round, lines.collect())
+}
+
+/// The same, with traffic that is about to be recorded.
+#[must_use]
+pub fn with_traffic(round: &Round, outbox: &[OutboxRow], traffic: &Traffic) -> RoundReport {
+    let mut report = of(round, outbox);
+    report.network.add(traffic.clone());
+    report
 }

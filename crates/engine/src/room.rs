@@ -11,6 +11,7 @@ mod tools;
 pub use tools::KeepOut;
 
 use crate::caches::{Access, Cache};
+use crate::egress::{Way, Ways};
 use crate::proc::{self, Confine, Mount, Network, Spawn, What};
 use crate::toolchains::{Shown, Toolchains};
 use crate::workspace::{Files, Method, private_dir};
@@ -172,7 +173,9 @@ pub struct Papers<'a> {
 #[derive(Debug, Clone, Default)]
 pub struct Rooms {
     walls: Walls,
-    reach: Network,
+    roles: Way,
+    gates: Way,
+    own: BTreeMap<String, Way>,
     path: Vec<PathBuf>,
     vars: BTreeMap<OsString, OsString>,
     mounts: Vec<Mount>,
@@ -196,11 +199,19 @@ impl Rooms {
         rooms
     }
 
-    /// The same, with what roles and probes reach. Gates name their own.
+    /// The same, with ways to the network.
     #[must_use]
-    pub fn reaching(mut self, reach: Network) -> Self {
-        self.reach = reach;
+    pub fn reaching(mut self, ways: &Ways) -> Self {
+        self.roles = ways.roles().clone();
+        self.gates = ways.gates().clone();
+        self.own = ways.own().clone();
         self
+    }
+
+    /// The way of a gate: its own, or that of all gates.
+    #[must_use]
+    pub fn way_of_gate(&self, name: &str) -> &Way {
+        self.own.get(name).unwrap_or(&self.gates)
     }
 
     /// The same, with one more thing of the host for reading at its own path, such as a toolchain or a cache.
@@ -316,24 +327,24 @@ impl Rooms {
 
     /// A gate's: it may change its checkout, which nobody uses after it.
     #[must_use]
-    pub fn gate(&self, seat: Seat<'_>, reach: Network) -> Room {
-        self.room(seat, seat.files.writable(), reach)
+    pub fn gate(&self, seat: Seat<'_>, way: &Way) -> Room {
+        self.room(seat, seat.files.writable(), way)
     }
 
     /// A probe's: it looks at base, with the loop's network.
     #[must_use]
     pub fn probe(&self, seat: Seat<'_>) -> Room {
-        self.room(seat, seat.files.read_only(), self.reach.clone())
+        self.room(seat, seat.files.read_only(), &self.roles)
     }
 
     /// That of trusted preparation on base, with the host's network and nothing of a maker's present.
     #[must_use]
     pub fn setup(&self, seat: Seat<'_>) -> Room {
-        self.room(seat, seat.files.writable(), Network::Host)
+        self.room(seat, seat.files.writable(), &Network::Host.into())
     }
 
     fn role(&self, seat: Seat<'_>, files: What, papers: Papers<'_>) -> Room {
-        let mut room = self.room(seat, files, self.reach.clone());
+        let mut room = self.room(seat, files, &self.roles);
         room.put(papers.outbox, inside::OUTBOX, What::Writable(papers.outbox.to_owned()));
         room.put(papers.state, inside::STATE, What::ReadOnly(papers.state.to_owned()));
         if let Some(items) = papers.items {
@@ -346,18 +357,20 @@ impl Rooms {
     }
 
     /// What all rooms have. Tools come last: one may lie below a private place, such as `/tmp`.
-    fn room(&self, seat: Seat<'_>, files: What, reach: Network) -> Room {
+    fn room(&self, seat: Seat<'_>, files: What, way: &Way) -> Room {
         let mut room = Room { path: self.path.clone(), vars: self.vars.clone(), ..Room::default() };
         if self.walls == Walls::None {
             return room;
         }
-        room.confine = Some(Confine { network: reach, ..Confine::default() });
+        room.confine = Some(Confine { network: way.network.clone(), ..Confine::default() });
+        room.vars.extend(way.vars.iter().map(|(name, value)| (name.into(), value.into())));
         room.put(place(seat.files), inside::WORKSPACE, files);
         room.put(seat.home, inside::HOME, self.home(seat.home));
         room.put(seat.tmp, inside::TMP, What::Writable(seat.tmp.to_owned()));
         if let Some(confine) = &mut room.confine {
             confine.mounts.extend(self.caches.iter().enumerate().map(|(at, cache)| self.cache(at, cache, seat.home)));
             confine.mounts.extend(self.mounts.iter().cloned());
+            confine.mounts.extend(way.mounts());
         }
         room
     }

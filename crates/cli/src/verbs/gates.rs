@@ -103,6 +103,8 @@ async fn try_gates(
     };
     let rooms = engine.warm(rooms, &spaces, spec, &base.commit, &task).await.map_err(broke)?;
     let workspace = spaces.create(&spec.name, &round, &base.commit, &Method::Copy.into()).await.map_err(broke)?;
+    let ways = engine.ways(&round, &rooms, spec)?;
+    let rooms = rooms.reaching(&ways);
     let env = GateEnv { extra_path: rooms.path().to_vec(), ..GateEnv::default() };
     let trial = Trial {
         spaces: &spaces,

@@ -14,6 +14,7 @@ pub(crate) fn render(report: &RoundReport) -> String {
     section(&mut page, "changes", changes(report));
     section(&mut page, "gates", gates(report));
     section(&mut page, "outbox", outbox(report));
+    section(&mut page, "network", network(report));
     section(&mut page, "next", next(report));
     page.trim_end().to_owned()
 }
@@ -96,6 +97,10 @@ fn outbox(report: &RoundReport) -> Vec<String> {
         format!("{}{target}, {}{receipt}", safe(&item.kind), safe(&item.state))
     };
     report.outbox.iter().map(line).collect()
+}
+
+fn network(report: &RoundReport) -> Vec<String> {
+    report.network.lines().iter().map(|line| safe(line)).collect()
 }
 
 /// What a person can do about a round that ended, or stands, like this.

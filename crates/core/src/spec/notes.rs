@@ -24,9 +24,6 @@ pub(super) fn notes(spec: &LoopSpec) -> Vec<String> {
     if spec.forge != "local" {
         notes.push(format!("forge `{}` is declared, but this build delivers to `local` only", spec.forge));
     }
-    if !spec.network.is_empty() {
-        notes.push("`network` is declared, but this build does not hold agents back from the network".to_owned());
-    }
     let idle: Vec<_> = without_effect(spec).into_iter().filter(|(declared, _)| *declared).map(|(_, key)| key).collect();
     if !idle.is_empty() {
         notes.push(format!("read and kept, but without effect in this build: {}", idle.join(", ")));

@@ -23,7 +23,7 @@ pub(super) fn text(text: impl Into<Bytes>) -> AnyBody {
 
 /// Which way a body goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum Direction {
     /// Away from the round.
     Up,
     /// To it.
@@ -34,20 +34,20 @@ pub(super) enum Way {
 pub(super) struct Metered {
     body: Incoming,
     account: Account,
-    way: Way,
+    direction: Direction,
     silence: Pin<Box<Sleep>>,
 }
 
 impl Metered {
-    pub(super) fn new(body: Incoming, account: Account, way: Way) -> Self {
+    pub(super) fn new(body: Incoming, account: Account, direction: Direction) -> Self {
         let silence = Box::pin(sleep_until(Instant::now() + account.idle()));
-        Self { body, account, way, silence }
+        Self { body, account, direction, silence }
     }
 
     fn charge(&self, bytes: usize) -> Result<(), BodyError> {
-        let charged = match self.way {
-            Way::Up => self.account.up(bytes),
-            Way::Down => self.account.down(bytes),
+        let charged = match self.direction {
+            Direction::Up => self.account.up(bytes),
+            Direction::Down => self.account.down(bytes),
         };
         charged.map_err(Into::into)
     }

@@ -1,7 +1,7 @@
 //! Requests that the proxy sees in full: plain HTTP, and HTTP inside TLS that it opened. Each is judged, written anew and
 //! sent over a connection of its own.
 
-use super::body::{AnyBody, Metered, Way};
+use super::body::{AnyBody, Metered, Direction};
 use super::dial::{Bound, DialError, Wire};
 use super::ledger::Account;
 use super::serve::{denied, refusal};
@@ -43,14 +43,14 @@ async fn judged(shared: &Arc<Shared>, seen: Seen, target: &Target, request: Requ
     };
     let account = shared.account(target, &method);
     let (parts, body) = request.into_parts();
-    let mut outward = Request::new(Metered::new(body, account.clone(), Way::Up));
+    let mut outward = Request::new(Metered::new(body, account.clone(), Direction::Up));
     *outward.method_mut() = parts.method;
     *outward.uri_mut() = origin_form(&parts.uri);
     *outward.headers_mut() = parts.headers;
     let usual = if seen == Seen::Plain { 80 } else { 443 };
     address(outward.headers_mut(), target, usual);
     match send(shared, wire, outward, &account).await {
-        Ok(response) => response.map(|body| Metered::new(body, account, Way::Down).boxed_unsync()),
+        Ok(response) => response.map(|body| Metered::new(body, account, Direction::Down).boxed_unsync()),
         Err(text) => refusal(StatusCode::BAD_GATEWAY, &text),
     }
 }

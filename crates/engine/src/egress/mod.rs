@@ -22,13 +22,15 @@ mod serve;
 mod shared;
 mod socket;
 mod tunnel;
+mod ways;
 
 pub use dial::{Roots, World};
 pub use key::{Key, KeyError};
 pub use ledger::Limits;
 pub use provider::{KeyStyle, Provider, ProviderError};
+pub use ways::{Way, Ways};
 
-use loopwright_core::network::{Policy, Traffic};
+use loopwright_core::network::{Policy, RuleError, Traffic};
 use loopwright_sandbox::Network;
 use shared::Shared;
 use std::path::{Path, PathBuf};
@@ -65,6 +67,15 @@ impl Options {
 /// Why a proxy could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum EgressError {
+    /// An entry of `network` that is none.
+    #[error("read `{entry}` of `network`")]
+    Entry {
+        /// The entry.
+        entry: String,
+        /// Why it is none.
+        #[source]
+        source: RuleError,
+    },
     /// Its socket or files.
     #[error("open the egress socket in `{}`", folder.display())]
     Socket {

@@ -1,7 +1,7 @@
 //! The endpoint that agents use instead of a model provider: their token of the round is checked and taken away, the real key
 //! is put in, and answers come back as they are, without the key.
 
-use super::body::{AnyBody, Metered, Scrubbed, Way};
+use super::body::{AnyBody, Metered, Scrubbed, Direction};
 use super::dial::{Bound, DialError, Wire};
 use super::forward;
 use super::key::Key;
@@ -226,7 +226,7 @@ async fn pass_on(
     let method = request.method().as_str().to_owned();
     let account = Account::new(&shared.ledger, shared.limits, Purse::Providers, (&whom, provider.target.port), &method);
     let (parts, body) = request.into_parts();
-    let mut outward = Request::new(Metered::new(body, account.clone(), Way::Up));
+    let mut outward = Request::new(Metered::new(body, account.clone(), Direction::Up));
     *outward.method_mut() = parts.method;
     *outward.uri_mut() = upstream(provider, path, parts.uri.query())?;
     *outward.headers_mut() = parts.headers;
@@ -240,7 +240,7 @@ async fn pass_on(
     let mut response = forward::send(shared, wire, outward, &account).await?;
     scrub(response.headers_mut(), &provider.key);
     let key = provider.key.clone();
-    Ok(response.map(|body| Scrubbed::new(Metered::new(body, account, Way::Down), key).boxed_unsync()))
+    Ok(response.map(|body| Scrubbed::new(Metered::new(body, account, Direction::Down), key).boxed_unsync()))
 }
 
 fn upstream(provider: &Provider, path: &str, query: Option<&str>) -> Result<Uri, String> {

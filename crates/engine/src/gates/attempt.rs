@@ -4,7 +4,7 @@ use super::judge::{Against, Judged, Left, judge};
 use super::resolve::{Program, ResolvedRun};
 use super::{Gates, GatesError, TIMEOUT_DEFAULT};
 use crate::git::Oid;
-use crate::proc::{Cookie, How, Limits, Network, Spawn};
+use crate::proc::{Cookie, How, Limits, Spawn};
 use crate::room::{self, Seat};
 use crate::workspace::{Files, SnapshotKind};
 use loopwright_core::gate::{GateResult, GateStatus};
@@ -77,7 +77,7 @@ impl Attempt<'_> {
 
     fn spawn(&self, program: PathBuf, seat: Seat<'_>) -> Spawn {
         let gates = self.gates;
-        let room = gates.rooms.gate(seat, Network::None);
+        let room = gates.rooms.gate(seat, gates.rooms.way_of_gate(&self.run.gate.name));
         let mut spawn = Spawn::new(program, room::place(seat.files), Cookie::new(gates.cookie));
         spawn.args = self.run.gate.run.iter().skip(1).map(OsString::from).collect();
         spawn.env = room.env(seat.home, seat.tmp);

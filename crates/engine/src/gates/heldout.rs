@@ -7,8 +7,9 @@
 use super::resolve::{self, Program};
 use super::{GateEnv, Gates, GatesError, TIMEOUT_DEFAULT};
 use crate::git::Oid;
+use crate::egress::Way;
 use crate::ground::{Ground, follow};
-use crate::proc::{Cookie, Ended, How, Limits, Network, Spawn, Stdin};
+use crate::proc::{Cookie, Ended, How, Limits, Spawn, Stdin};
 use crate::room::{self, Room, Seat, inside};
 use crate::workspace::{Files, SnapshotKind};
 use loopwright_core::gate::heldout::{ANSWERS_BYTES_MAX, CASES_BYTES_MAX, Cases, End, judge};
@@ -207,7 +208,8 @@ impl Gates<'_> {
         }
         let seat = Seat { files, home: &home, tmp: &tmp };
         self.rooms.settle(seat).map_err(failed)?;
-        let room = self.rooms.gate(seat, Network::None);
+        // What is held out would leave by any way.
+        let room = self.rooms.gate(seat, &Way::default());
         let (room, place) = show(room, &check.files, copies).map_err(failed)?;
         let mut spawn = check.spawn(room::place(files), Cookie::new(self.cookie), &place);
         spawn.env.extend(room.env(&home, &tmp));

@@ -98,13 +98,16 @@ fn checker_writes_its_sink_and_no_file_of_the_candidate() {
 fn only_setup_has_the_hosts_network() {
     let world = World::new();
     let door = Network::Door { socket: world.at("door"), port: inside::PROXY_PORT };
-    let rooms = world.rooms(Walls::Kernel, &[]).reaching(door.clone());
+    let mut rooms = world.rooms(Walls::Kernel, &[]);
+    rooms.roles = door.clone().into();
+    rooms.own.insert("curious".to_owned(), door.clone().into());
     let (home, tmp) = (world.at("round/home"), world.at("round/tmp"));
     let seat = Seat { files: &world.files, home: &home, tmp: &tmp };
     let network = |room: &Room| room.confine().expect("the room has walls").network.clone();
     assert_eq!(network(&world.maker(&rooms, L2Assisted)), door);
     assert_eq!(network(&rooms.probe(seat)), door);
-    assert_eq!(network(&rooms.gate(seat, Network::None)), Network::None);
+    assert_eq!(network(&rooms.gate(seat, rooms.way_of_gate("tests"))), Network::None);
+    assert_eq!(network(&rooms.gate(seat, rooms.way_of_gate("curious"))), door);
     assert_eq!(network(&rooms.setup(seat)), Network::Host);
     assert_eq!(writable(&rooms.probe(seat)), ["/home/loop", "/tmp"]);
 }

@@ -26,6 +26,7 @@ pub use recover::{Recorded as RecordedRound, fold};
 pub use send::delivery;
 pub use start::RunRequest;
 
+use crate::egress::Ways;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::gates::{Baseline, Facts, Heldouts, Resolved};
@@ -38,6 +39,7 @@ use crate::store::{Batch, Change, NewEvent, StoreError, StoreErrorKind};
 use crate::workspace::{Sealed as SealedTree, Workspace, WorkspaceError, Workspaces};
 use journal::When;
 use loopwright_core::budget::BudgetLimit;
+use loopwright_core::network::Traffic;
 use loopwright_core::outcome::RoundOutcome as Outcome;
 use loopwright_core::round::{
     Action, Broke, Ceiling, Event, Phase, Recorded, Round, Stage, Step, Stopped, StoppedBy, step,
@@ -57,6 +59,8 @@ pub(crate) struct Run<'a> {
     spaces: Workspaces,
     /// What every start of this round sees.
     rooms: Rooms,
+    /// Its ways to the network.
+    ways: Ways,
     /// Knows what may be kept and sent by nobody.
     scanner: Scanner,
     /// Whether they have what the loop's set-up made.
@@ -327,6 +331,6 @@ pub(crate) fn recorded(event: &Event) -> NewEvent {
 }
 
 /// The report could not be written: the round still ends, and its record is whole.
-fn unreported() -> Event {
-    Event::Recorded(Recorded { report: None })
+fn unreported(network: Traffic) -> Event {
+    Event::Recorded(Recorded { report: None, network })
 }

@@ -144,6 +144,8 @@ impl<'a> Run<'a> {
         // What held the round until now holds it further, or it fails: a weaker start is none.
         let method = isolate::method(engine, bind, &started.boundary).await;
         let rooms = engine.rooms(&started.boundary, &repo, &started.spec)?.made_by(method);
+        let ways = engine.ways(&started.round, &rooms, &started.spec)?;
+        let rooms = rooms.reaching(&ways);
         let workspace = match recorded.round.phase() {
             // A workspace that is about to be made is made anew.
             Phase::Recalling | Phase::Probing | Phase::Isolating | Phase::Baselining => None,
@@ -174,6 +176,7 @@ impl<'a> Run<'a> {
             repo,
             spaces,
             rooms,
+            ways,
             scanner,
             is_warm: false,
             workspace,

@@ -81,6 +81,8 @@ impl<'a> Run<'a> {
         let event = Event::Started(Box::new(started.clone()));
         let method = isolate::method(engine, bind, &started.boundary).await;
         let rooms = engine.rooms(&started.boundary, &repo, &started.spec)?.made_by(method);
+        let ways = engine.ways(&started.round, &rooms, &started.spec)?;
+        let rooms = rooms.reaching(&ways);
         let scanner = engine.settings.known_secrets.scanner(&started.spec.secrets);
         let Step { round, actions } = Round::begin(started);
         let mut run = Self {
@@ -91,6 +93,7 @@ impl<'a> Run<'a> {
             repo,
             spaces,
             rooms,
+            ways,
             scanner,
             is_warm: false,
             workspace: None,

@@ -1,0 +1,140 @@
+//! The ways out of one round: a proxy for its roles, and for gates the same without providers, since gates run what a maker
+//! wrote and need no model. A gate that names more hosts has a proxy of its own, so that nobody else reaches them.
+
+use super::{BUNDLE_INSIDE, Egress, EgressError, Options, Provider};
+use loopwright_core::network::{Policy, Traffic};
+use loopwright_core::spec::{Gate, LoopSpec};
+use loopwright_sandbox::{Mount, Network, What};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What a room needs of a proxy. The default reaches nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Way {
+    /// What the kernel lets through.
+    pub network: Network,
+    /// Variables by which programs find it.
+    pub vars: Vec<(&'static str, String)>,
+    /// The host's file of certificates that programs may trust, when some TLS is opened.
+    pub bundle: Option<PathBuf>,
+}
+
+impl Way {
+    /// What is to be seen inside for it.
+    pub(crate) fn mounts(&self) -> impl Iterator<Item = Mount> {
+        self.bundle.iter().map(|bundle| Mount { at: BUNDLE_INSIDE.into(), what: What::ReadOnly(bundle.clone()) })
+    }
+}
+
+impl From<Network> for Way {
+    fn from(network: Network) -> Self {
+        Self { network, ..Self::default() }
+    }
+}
+
+impl Egress {
+    /// What a room needs to use it.
+    #[must_use]
+    pub fn way(&self) -> Way {
+        Way { network: self.network(), vars: self.env(), bundle: self.bundle().map(Path::to_owned) }
+    }
+}
+
+/// The proxies of one round. They end, with their sockets, when this is closed or dropped.
+#[derive(Debug, Default)]
+pub struct Ways {
+    folder: Option<PathBuf>,
+    open: Vec<Egress>,
+    roles: Way,
+    gates: Way,
+    own: BTreeMap<String, Way>,
+}
+
+impl Ways {
+    /// Opens what a loop's `network` and its gates' need, with sockets in this folder; nothing where nothing may be reached.
+    ///
+    /// # Errors
+    /// When an entry cannot be read, or a proxy cannot be opened.
+    pub fn open(folder: &Path, spec: &LoopSpec, providers: &[Provider]) -> Result<Self, EgressError> {
+        let mut ways = Self::default();
+        ways.folder = Some(folder.to_owned());
+        let policy = read(&spec.network)?;
+        let options = |policy, providers| Options { policy, providers, ..Options::default() };
+        ways.roles = ways.add("roles", options(policy.clone(), providers.to_vec()))?;
+        ways.gates = match providers {
+            [] => ways.roles.clone(),
+            [..] => ways.add("gates", options(policy.clone(), Vec::new()))?,
+        };
+        for (at, gate) in spec.gates.iter().enumerate() {
+            if let Gate::Run(gate) = gate
+                && !gate.network.is_empty()
+            {
+                let both = policy.clone().and(read(&gate.network)?);
+                let way = ways.add(&format!("gate-{at}"), options(both, Vec::new()))?;
+                ways.own.insert(gate.name.clone(), way);
+            }
+        }
+        Ok(ways)
+    }
+
+    fn add(&mut self, name: &str, options: Options) -> Result<Way, EgressError> {
+        let Some(folder) = self.folder.as_ref().filter(|_| options.reach_something()) else {
+            return Ok(Way::default());
+        };
+        let egress = Egress::open(&folder.join(name), options)?;
+        let way = egress.way();
+        self.open.push(egress);
+        Ok(way)
+    }
+
+    /// The way of roles and probes.
+    #[must_use]
+    pub fn roles(&self) -> &Way {
+        &self.roles
+    }
+
+    /// The way of gates that name nothing themselves.
+    #[must_use]
+    pub fn gates(&self) -> &Way {
+        &self.gates
+    }
+
+    /// The ways of gates that name more, by the gate's name.
+    #[must_use]
+    pub fn own(&self) -> &BTreeMap<String, Way> {
+        &self.own
+    }
+
+    /// The proxy of the roles, for adapters that need its token and its providers' URLs.
+    #[must_use]
+    pub fn egress(&self) -> Option<&Egress> {
+        self.open.first().filter(|egress| egress.network() == self.roles.network)
+    }
+
+    /// Ends all of them, and tells what was asked since they were opened.
+    pub async fn close(&mut self) -> Traffic {
+        let mut sum = Traffic::default();
+        for egress in std::mem::take(&mut self.open) {
+            sum.add(egress.close().await);
+        }
+        sum
+    }
+}
+
+/// A checked spec has readable entries; one from an old record may not.
+fn read(entries: &[String]) -> Result<Policy, EgressError> {
+    Policy::read(entries).map_err(|(at, error)| EgressError::Entry {
+        entry: entries.get(at).cloned().unwrap_or_default(),
+        source: error,
+    })
+}
+
+impl Drop for Ways {
+    fn drop(&mut self) {
+        self.open.clear();
+        if let Some(folder) = &self.folder {
+            // What is left holds no secret, and the next engine that opens the state directory removes it.
+            let _ = std::fs::remove_dir_all(folder);
+        }
+    }
+}
