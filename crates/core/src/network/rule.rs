@@ -198,6 +198,9 @@ fn bare(entry: &str, place: &str) -> Result<Rule, RuleError> {
         let hint = format!("write {} for the whole host, or {} for a path on plain HTTP", quoted(host), quoted(&plain));
         return Err(no_host(entry, &hint));
     }
+    if METHODS.contains(&place) {
+        return Err(no_host(entry, "a method needs an address behind it, such as `GET http://example.org/api/*`"));
+    }
     let (hosts, port) = authority(entry, place)?;
     Ok(Rule { hosts, ports: port.map_or(Ports::Web, Ports::Only), access: Access::Any, private: false })
 }

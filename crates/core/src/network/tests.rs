@@ -80,6 +80,7 @@ fn what_is_no_entry_says_why_and_what_to_write() {
         "inspect http://example.org/",
         "inspect example.org",
         "GET example.org",
+        "GET",
         "get http://example.org/",
         "CONNECT http://example.org/",
         "ftp://example.org/",
