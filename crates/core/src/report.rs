@@ -47,9 +47,6 @@ pub struct RoundReport {
     pub outbox: Vec<OutboxLine>,
     /// What held the agents.
     pub boundary: Boundary,
-    /// What was asked of the network, and what of it was denied.
-    #[serde(default)]
-    pub network: Traffic,
     /// What it cost.
     pub spend: SpendLine,
     /// Path of the Markdown report.
@@ -68,6 +65,9 @@ pub struct RoundReport {
     pub notes: Vec<String>,
     /// The report an agent staged or, at L1, its last words.
     pub agent_report: Option<String>,
+    /// What was asked of the network, and what of it was denied.
+    #[serde(default)]
+    pub network: Traffic,
 }
 
 /// One item of the outbox.
