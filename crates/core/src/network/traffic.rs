@@ -85,7 +85,9 @@ impl Denied {
         let port = if matches!(self.port, 0 | 80 | 443) { String::new() } else { format!(":{}", self.port) };
         let times = if *count == 1 { "once".to_owned() } else { format!("{count} times") };
         let allow = match self.why {
-            Why::Host | Why::Port if host.starts_with('[') => format!("; to allow it add `network: [\"{host}{port}\"]`"),
+            Why::Host | Why::Port if host.starts_with('[') => {
+                format!("; to allow it add `network: [\"{host}{port}\"]`")
+            }
             Why::Host | Why::Port if !host.is_empty() => format!("; to allow it add `network: [{host}{port}]`"),
             _ => String::new(),
         };

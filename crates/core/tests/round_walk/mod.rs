@@ -218,7 +218,9 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
                 .collect();
             delivered(open.first().copied().unwrap_or(1), choice)
         }
-        Phase::Recording(_) | Phase::Ended(_) => Event::Recorded(Recorded { report: Some("/r".into()), network: Default::default() }),
+        Phase::Recording(_) | Phase::Ended(_) => {
+            Event::Recorded(Recorded { report: Some("/r".into()), network: Default::default() })
+        }
     }
 }
 

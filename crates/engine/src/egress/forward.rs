@@ -1,7 +1,7 @@
 //! Requests that the proxy sees in full: plain HTTP, and HTTP inside TLS that it opened. Each is judged, written anew and
 //! sent over a connection of its own.
 
-use super::body::{AnyBody, Metered, Direction};
+use super::body::{AnyBody, Direction, Metered};
 use super::dial::{Bound, DialError, Wire};
 use super::ledger::Account;
 use super::serve::{denied, refusal};

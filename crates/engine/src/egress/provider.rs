@@ -1,7 +1,7 @@
 //! The endpoint that agents use instead of a model provider: their token of the round is checked and taken away, the real key
 //! is put in, and answers come back as they are, without the key.
 
-use super::body::{AnyBody, Metered, Scrubbed, Direction};
+use super::body::{AnyBody, Direction, Metered, Scrubbed};
 use super::dial::{Bound, DialError, Wire};
 use super::forward;
 use super::key::Key;

@@ -6,8 +6,8 @@
 
 use super::resolve::{self, Program};
 use super::{GateEnv, Gates, GatesError, TIMEOUT_DEFAULT};
-use crate::git::Oid;
 use crate::egress::Way;
+use crate::git::Oid;
 use crate::ground::{Ground, follow};
 use crate::proc::{Cookie, Ended, How, Limits, Spawn, Stdin};
 use crate::room::{self, Room, Seat, inside};
