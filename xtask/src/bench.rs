@@ -1,10 +1,11 @@
-//! `cargo xtask bench [NAME…] [--json FILE]`: measures the release-built program against what the machine itself can do and
+//! `cargo xtask bench [NAME…] [--large] [--json FILE]`: measures the release-built program against what the machine itself can do and
 //! against bare git, everything interleaved in one run. It prints what it measured and judges nothing.
 
 mod facts;
 mod growth;
 mod rounds;
 mod sample;
+mod spaces;
 mod start;
 mod table;
 mod worker;
@@ -19,11 +20,13 @@ use table::{Section, show};
 const ROUNDS: usize = 7;
 
 /// The names that can be asked for, in the order in which they run.
-const NAMES: [&str; 4] = ["start", "overhead", "round", "status"];
+const NAMES: [&str; 5] = ["start", "overhead", "round", "status", "workspace"];
 
 /// What the command line asks for.
 pub(crate) struct Bench {
     names: Vec<String>,
+    /// Sizes that take minutes are measured too.
+    is_large: bool,
     json: Option<PathBuf>,
 }
 
@@ -54,13 +57,14 @@ impl Medium {
 }
 
 impl Bench {
-    /// Reads names and `--json FILE`.
+    /// Reads names, `--large` and `--json FILE`.
     pub(crate) fn of(words: &[&str]) -> Result<Self, String> {
-        let mut bench = Self { names: Vec::new(), json: None };
+        let mut bench = Self { names: Vec::new(), is_large: false, json: None };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match *word {
                 "--json" => bench.json = Some(words.next().ok_or("--json needs a file")?.into()),
+                "--large" => bench.is_large = true,
                 name if NAMES.contains(&name) => bench.names.push(name.to_owned()),
                 other => return Err(format!("no benchmark is called `{other}`; there are {}", NAMES.join(", "))),
             }
@@ -74,8 +78,10 @@ impl Bench {
         let facts = facts::gather(bed.dir.path())?;
         print!("{}", facts.render());
         let mut sections = Vec::new();
+        let large = self.is_large.then_some(spaces::FILES_LARGE);
+        let sizes: Vec<usize> = spaces::FILES.into_iter().chain(large).collect();
         for name in NAMES.iter().filter(|name| self.wants(name)) {
-            bed.measure(name, &mut |section| {
+            bed.measure(name, &sizes, &mut |section| {
                 print!("\n{}", show(&section));
                 sections.push(section);
             })?;
@@ -105,7 +111,7 @@ impl Bed {
         Ok(Self { program: target.join("release/loopwright"), worker, dir, memory })
     }
 
-    fn measure(&self, name: &str, done: &mut dyn FnMut(Section)) -> Result<(), String> {
+    fn measure(&self, name: &str, sizes: &[usize], done: &mut dyn FnMut(Section)) -> Result<(), String> {
         match name {
             "start" => done(start::measure(self)?),
             "overhead" => {
@@ -117,6 +123,7 @@ impl Bed {
                     done(rounds::whole(self, files, medium)?);
                 }
             }
+            "workspace" => spaces::measure(self, sizes)?.into_iter().for_each(done),
             _ => growth::measure(self)?.into_iter().for_each(done),
         }
         Ok(())

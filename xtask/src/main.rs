@@ -27,8 +27,8 @@ usage: cargo xtask VERB
   soak [--kills N] kill the real program at random moments (200 by default) and check what is left
   trust [--sample N] [--seed S] [--class C] [--program P] [--json]
                    how often a wrong change ships and a right one does not, beside a plain exit-code gate
-  bench [NAME...]  measure the release build against the machine's floor and bare git (start, overhead, round, status);
-                   --json FILE writes the numbers down
+  bench [NAME...]  measure the release build against the machine's floor and bare git (start, overhead, round, status,
+                   workspace); --large adds 100,000 files, --json FILE writes the numbers down
   tidy [--bless]   house rules that no lint knows; --bless records today's long functions
 ";
 

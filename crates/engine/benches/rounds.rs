@@ -7,6 +7,8 @@
     reason = "a measuring tool reads its arguments, measures time and prints"
 )]
 
+mod spaces;
+
 use loopwright::agents::Command;
 use loopwright::proc::{Cancel, Cookie, Proc, Spawn};
 use loopwright::round::{Bindings, Outlet, RunRequest};
@@ -23,7 +25,7 @@ use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-const USAGE: &str = "rounds serve STATE REPO LOOP-FILE | rounds fill STATE REPO-ID EVENTS (see cargo xtask bench)";
+const USAGE: &str = "rounds serve STATE REPO LOOP-FILE | rounds spaces STATE REPO | rounds fill STATE REPO-ID EVENTS (see cargo xtask bench)";
 
 /// How many events a made-up round stands for.
 const EVENTS_A_ROUND: usize = 12;
@@ -39,6 +41,7 @@ fn main() -> ExitCode {
     let ended = match words.as_slice() {
         ["serve", state, repo, file] => runtime.block_on(serve(Path::new(state), Path::new(repo), Path::new(file))),
         ["fill", state, repo, events] => runtime.block_on(fill(Path::new(state), repo, events.parse().unwrap_or(0))),
+        ["spaces", state, repo] => runtime.block_on(spaces::serve(Path::new(state), Path::new(repo))),
         _ => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;

@@ -29,7 +29,19 @@ impl Worker {
     /// Starts it on a world.
     pub(super) fn serve(program: &Path, state: &Path, repo: &Path, file: &Path) -> Result<Self, String> {
         let mut command = Command::new(program);
-        command.arg("serve").args([state, repo, file]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.arg("serve").args([state, repo, file]);
+        Self::start(command)
+    }
+
+    /// Starts it on workspaces alone.
+    pub(super) fn spaces(program: &Path, state: &Path, repo: &Path) -> Result<Self, String> {
+        let mut command = Command::new(program);
+        command.arg("spaces").args([state, repo]);
+        Self::start(command)
+    }
+
+    fn start(mut command: Command) -> Result<Self, String> {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("start the worker: {error}"))?;
         let orders = child.stdin.take();
         let answers = BufReader::new(child.stdout.take().expect("stdout was asked to be a pipe"));

@@ -1,0 +1,125 @@
+//! Workspaces on their own: made, changed, sealed, viewed and removed by order, each timed with the processes it started.
+
+use loopwright::git::{CommitWords, Git, Oid};
+use loopwright::proc::{Cancel, Confine, Cookie, How, Proc, Spawn};
+use loopwright::seam::{Moment, Seam, SeamFault, SeamHook};
+use loopwright::workspace::{Files, Method, SealLimits, SnapshotKind, Workspace, Workspaces};
+use serde_json::{Value, json};
+use std::error::Error;
+use std::io::{BufRead as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Counts processes of git.
+#[derive(Default)]
+struct Count(AtomicU64);
+
+impl SeamHook for Count {
+    fn hit(&self, moment: Moment, _: &'static str) -> Result<(), SeamFault> {
+        if moment == Moment::Before {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+struct Session {
+    all: Workspaces,
+    base: Oid,
+    count: Arc<Count>,
+    now: Option<(Workspace, Oid)>,
+    made: u64,
+}
+
+/// Answers orders: `overlay`, `copy` (make a workspace), `run` (a program in it), `change`, `seal`, `view`, `discard`.
+pub(crate) async fn serve(state: &Path, repo: &Path) -> Result<(), Box<dyn Error>> {
+    let count = Arc::new(Count::default());
+    let git = Git::new(Seam::hooked(Arc::clone(&count) as Arc<dyn SeamHook>));
+    let repo = git.discover(repo).await?;
+    let base = git.head(&repo, None).await?.commit;
+    let all = Workspaces::open(git, state, repo).await?;
+    let mut session = Session { all, base, count, now: None, made: 0 };
+    for line in std::io::stdin().lock().lines() {
+        println!("{}", session.obey(&line?).await?);
+        std::io::stdout().flush()?;
+    }
+    Ok(())
+}
+
+impl Session {
+    async fn obey(&mut self, order: &str) -> Result<Value, Box<dyn Error>> {
+        let (processes, cpu, begun) = (self.count.0.load(Ordering::Relaxed), cpu_ticks(), Instant::now());
+        match order {
+            "overlay" => self.make(Method::Overlay).await?,
+            "copy" => self.make(Method::Copy).await?,
+            "run" => run(&self.workspace()?.0.files).await?,
+            "change" => change(&self.workspace()?.0.dir)?,
+            "seal" => self.seal().await?,
+            "view" => {
+                let (workspace, commit) = self.workspace()?;
+                self.all.snapshot(workspace, "gate", commit, SnapshotKind::WithGit, &[]).await?;
+            }
+            "discard" => self.all.discard(&format!("r{}", self.made)).await?,
+            other => return Err(format!("unknown order `{other}`").into()),
+        }
+        let nanos = u64::try_from(begun.elapsed().as_nanos())?;
+        let processes = self.count.0.load(Ordering::Relaxed) - processes;
+        Ok(json!({ "nanos": nanos, "processes": processes, "ticks": cpu_ticks() - cpu }))
+    }
+
+    fn workspace(&self) -> Result<&(Workspace, Oid), Box<dyn Error>> {
+        self.now.as_ref().ok_or_else(|| "there is no workspace yet".into())
+    }
+
+    async fn make(&mut self, method: Method) -> Result<(), Box<dyn Error>> {
+        self.made += 1;
+        let made = self.all.create("bench", &format!("r{}", self.made), &self.base, &method.into()).await?;
+        self.now = Some((made, self.base.clone()));
+        Ok(())
+    }
+
+    async fn seal(&mut self) -> Result<(), Box<dyn Error>> {
+        let words = CommitWords {
+            message: "bench".to_owned(),
+            name: "Bench".to_owned(),
+            email: "bench@example.invalid".to_owned(),
+            at_unix: 1_700_000_000,
+        };
+        let (workspace, commit) = self.now.as_mut().ok_or("there is no workspace yet")?;
+        let sealed = self.all.seal(workspace, &words, SealLimits::default()).await?;
+        if sealed.changes.len() != 10 {
+            return Err(format!("{} changes were sealed", sealed.changes.len()).into());
+        }
+        *commit = sealed.commit;
+        Ok(())
+    }
+}
+
+/// Ten files with one more line, whether they are already there or come from below.
+fn change(dir: &Path) -> std::io::Result<()> {
+    for number in 0..10 {
+        let path = dir.join(format!("d000/f{number:05}.txt"));
+        std::fs::create_dir_all(path.parent().unwrap_or(dir))?;
+        std::fs::OpenOptions::new().create(true).append(true).open(path)?.write_all(b"more\n")?;
+    }
+    Ok(())
+}
+
+/// A program that does nothing, behind the walls with the files in place.
+async fn run(files: &Files) -> Result<(), Box<dyn Error>> {
+    let mut confine = Confine::default();
+    confine.mount("/workspace", files.writable());
+    let mut spawn = Spawn::new(PathBuf::from("/bin/true"), "/workspace", Cookie::new("bench"));
+    spawn.confine = Some(confine);
+    let ended = Proc::new(Seam::none()).run(spawn, &mut (), &Cancel::new(), |_| ()).await?;
+    if ended.how == How::Exited(0) { Ok(()) } else { Err(format!("{:?}", ended.how).into()) }
+}
+
+/// Processor time of this process and its children that ended, in the kernel's ticks of 10 ms.
+fn cpu_ticks() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let after = text.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    after.split(' ').skip(11).take(4).filter_map(|word| word.parse::<u64>().ok()).sum()
+}

@@ -1,0 +1,131 @@
+//! Workspaces against `git worktree add`: ready, sealed, viewed, and how each grows with the number of files.
+
+use super::rounds::{git, repository};
+use super::sample::{Samples, slope};
+use super::table::Section;
+use super::worker::{Worker, seconds};
+use super::{Bed, Medium};
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// Sizes of a usual run, and the one more of a large run.
+pub(super) const FILES: [usize; 2] = [1_000, 10_000];
+pub(super) const FILES_LARGE: usize = 100_000;
+/// Rounds of every comparison; each takes a worktree of that size out and away again.
+const ROUNDS: usize = 5;
+
+/// What is timed of a workspace, in the order in which it happens.
+const ORDERS: [(&str, &str); 4] = [
+    ("overlay", "workspace ready"),
+    ("run", "… and /bin/true run in it, walls and all"),
+    ("seal", "seal of 10 changed files"),
+    ("view", "view of the sealed commit for a gate"),
+];
+
+struct World {
+    files: usize,
+    repo: PathBuf,
+    tree: PathBuf,
+    worker: Worker,
+    first: f64,
+    add: Samples,
+    times: [Samples; ORDERS.len()],
+    /// Processes of git and ticks of processor time, added up.
+    cost: [(u64, u64); ORDERS.len()],
+    add_ticks: u64,
+}
+
+pub(super) fn measure(bed: &Bed, sizes: &[usize]) -> Result<Vec<Section>, String> {
+    let mut worlds = sizes.iter().map(|files| World::new(bed, *files)).collect::<Result<Vec<_>, _>>()?;
+    for _ in 0..ROUNDS {
+        worlds.iter_mut().try_for_each(World::once)?;
+    }
+    let growth = growth(&worlds);
+    let mut sections: Vec<Section> = worlds.into_iter().map(World::section).collect();
+    sections.push(growth);
+    Ok(sections)
+}
+
+impl World {
+    fn new(bed: &Bed, files: usize) -> Result<Self, String> {
+        let dir = bed.folder(&format!("spaces-{files}"), Medium::Disk)?;
+        let repo = dir.join("repo");
+        repository(&repo, files)?;
+        let mut worker = Worker::spaces(&bed.worker, &dir.join("state"), &repo)?;
+        // The first workspace of a base makes its layers; that is told apart.
+        let first = seconds(&worker.ask("overlay")?);
+        worker.ask("discard")?;
+        Ok(Self {
+            files,
+            repo,
+            tree: dir.join("tree"),
+            worker,
+            first,
+            add: Samples::new(),
+            times: [const { Samples::new() }; ORDERS.len()],
+            cost: [(0, 0); ORDERS.len()],
+            add_ticks: 0,
+        })
+    }
+
+    fn once(&mut self) -> Result<(), String> {
+        for (at, (order, _)) in ORDERS.into_iter().enumerate() {
+            if order == "seal" {
+                self.worker.ask("change")?;
+            }
+            let answer = self.worker.ask(order)?;
+            self.times[at].push(seconds(&answer));
+            let number = |name: &str| answer.get(name).and_then(Value::as_u64).unwrap_or(0);
+            self.cost[at] = (self.cost[at].0 + number("processes"), self.cost[at].1 + number("ticks"));
+        }
+        self.worker.ask("discard")?;
+        let (tree, before) = (self.tree.to_string_lossy().into_owned(), child_ticks());
+        self.add.time(|| git(&self.repo, &["worktree", "add", "-q", "--detach", &tree]))?;
+        self.add_ticks += child_ticks() - before;
+        git(&self.repo, &["worktree", "remove", "--force", &tree])
+    }
+
+    fn section(self) -> Section {
+        let about =
+            "one process that makes, seals and removes workspaces; a worktree by hand before each, on the same disk";
+        let by_hand = "git worktree add";
+        let mut section = Section::new(format!("workspaces of {} files", self.files), about);
+        section = section.line(by_hand, self.add.clone(), None);
+        for ((_, name), times) in ORDERS.into_iter().zip(self.times.clone()) {
+            section = section.line(name, times, Some(by_hand));
+        }
+        let ready = self.add.median() / self.times[0].median();
+        section = section.note("worktree add / workspace ready", format!("{ready:.0}×"));
+        let each = |(processes, ticks): (u64, u64)| {
+            format!(
+                "{:.1} processes of git, {} ms of CPU",
+                processes as f64 / ROUNDS as f64,
+                ticks * 10 / ROUNDS as u64
+            )
+        };
+        section = section.note(by_hand, each((ROUNDS as u64, self.add_ticks)));
+        for ((_, name), cost) in ORDERS.into_iter().zip(self.cost) {
+            section = section.note(name, each(cost));
+        }
+        section.note("first workspace of the base, once", super::table::time(self.first))
+    }
+}
+
+fn growth(worlds: &[World]) -> Section {
+    let points =
+        |of: &dyn Fn(&World) -> f64| worlds.iter().map(|world| (world.files as f64, of(world))).collect::<Vec<_>>();
+    let mut section =
+        Section::new("workspaces and the number of files", "b in cost = a·N^b over the sizes above; 0 is flat");
+    section = section.note("git worktree add", format!("{:.2}", slope(&points(&|world| world.add.median()))));
+    for (at, (_, name)) in ORDERS.into_iter().enumerate() {
+        section = section.note(name, format!("{:.2}", slope(&points(&|world| world.times[at].median()))));
+    }
+    section
+}
+
+/// Processor time of the children of this process that ended, in the kernel's ticks of 10 ms.
+fn child_ticks() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let after = text.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    after.split(' ').skip(13).take(2).filter_map(|word| word.parse::<u64>().ok()).sum()
+}
