@@ -100,10 +100,16 @@ fn python_project_tests_with_what_setup_installed() {
          requirements.txt]]"
     );
     world.loop_file(&setup, "{ name: tests, run: [python3, -m, unittest, -q] }");
-    let script = "@ maker\nreplace greet.py nobody world\n";
+    let ask = format!("python3 -c 'import urllib.request as u; u.urlopen(\\\"{index}greeting/\\\")' || echo refused");
+    let script = format!("@ maker\nreplace greet.py nobody world\nrun sh -c \"{ask}\"\n");
     let round = world.run(&format!("{script}{}", pass("greet.py")));
     world.shipped(&round, &["greet.py"]);
-    assert!(registry.requests() > 0, "the set-up went to the index");
+    let fetched = registry.requests();
+    assert!(fetched > 0, "the set-up went to the index");
+    world.shipped(&world.run_again(), &["greet.py"]);
+    // Nothing was to be fetched again, and behind walls the maker reached nobody.
+    let reached = if round["boundary"]["level"] == "kernel" { 0 } else { 1 };
+    assert_eq!(registry.requests() - fetched, reached);
 }
 
 #[test]
@@ -134,4 +140,51 @@ fn setup_that_fails_ends_the_round_as_failed_with_its_last_words() {
     let id = round["round"].as_str().expect("it has an id");
     let log = fs::read_to_string(world.env.state().join("transcripts").join(id).join("setup.log")).expect("it is kept");
     assert!(log.contains("no such mirror"), "{log}");
+}
+
+#[test]
+fn g120_shared_cache_is_read_by_all_and_poisoned_by_none() {
+    let world = World::new("cache");
+    let store = world.env.home().join("store");
+    fs::create_dir_all(store.join("deep")).expect("a folder can be made");
+    fs::write(store.join("deep/package"), "good\n").expect("a file can be written");
+    world.repo.write("calc.sh", "echo wrong\n");
+    let reads =
+        "test $(cat $HOME/store/deep/package) = good && test ! -e $HOME/store/poison && cat $HOME/store/fetched";
+    let gate = format!("{{ name: tests, run: [sh, -c, \"test $(sh calc.sh) = right && {reads}\"] }}");
+    world.loop_file("caches: [~/store]\nsetup: [[sh, -c, \"echo new > $HOME/store/fetched\"]]", &gate);
+    let poison = "echo bad > $HOME/store/deep/package; echo bad > $HOME/store/poison; cat $HOME/store/fetched";
+    let maker = format!("@ maker\nreplace calc.sh wrong right\nrun sh -c \"{reads} && {{ {poison}; }}\"\n");
+    let script = format!("{maker}{}", pass("calc.sh"));
+    for round in [world.run(&script), world.run_again()] {
+        if round["boundary"]["level"] != "kernel" {
+            return loopwright_testkit::skip("caches are shared behind the kernel's walls only");
+        }
+        world.shipped(&round, &["calc.sh"]);
+    }
+    let left: Vec<_> = fs::read_dir(&store).expect("it is there").flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(
+        (left.len(), fs::read_to_string(store.join("deep/package")).expect("it is there")),
+        (1, "good\n".to_owned())
+    );
+}
+
+#[test]
+fn toolchain_of_the_users_home_works_inside_and_nothing_else_of_the_home_is_there() {
+    let world = World::with_home_programs("tools", ".pyenv/shims");
+    let home = world.env.home();
+    let home = home.to_str().expect("a plain path");
+    world.home_file(".pyenv/shims/greet", &format!("#!/bin/sh\nexec {home}/.pyenv/versions/3/bin/greet \"$@\"\n"));
+    world.home_file(".pyenv/versions/3/bin/greet", "#!/bin/sh\ntest -n \"$PYENV_ROOT\" && echo hello $1\n");
+    world.home_file(".netrc", "machine example.org password hunter2\n");
+    world.home_file("notes.txt", "private\n");
+    world.repo.write("who.txt", "nobody\n");
+    world.loop_file("", "{ name: tests, run: [sh, -c, \"test \\\"$(greet $(cat who.txt))\\\" = 'hello world'\"] }");
+    let look = format!("cat {home}/.netrc {home}/notes.txt > seen.txt 2>/dev/null || rm -f seen.txt");
+    let script = format!("@ maker\nreplace who.txt nobody world\nrun greet me\nrun sh -c \"{look}\"\n");
+    let round = world.run(&format!("{script}{}", pass("who.txt")));
+    if round["boundary"]["level"] != "kernel" {
+        return loopwright_testkit::skip("a home is hidden by the kernel's walls only");
+    }
+    world.shipped(&round, &["who.txt"]);
 }

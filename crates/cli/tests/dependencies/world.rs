@@ -2,6 +2,7 @@
 
 use loopwright_testkit::{TestEnv, TestRepo};
 use serde_json::Value;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 /// The repository and where it runs.
@@ -24,6 +25,23 @@ impl World {
         let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright")).with_env("PATH", path);
         let repo = env.repo(name);
         Self { env, repo }
+    }
+
+    /// With programs of the user's home on the PATH.
+    pub(crate) fn with_home_programs(name: &str, folder: &str) -> Self {
+        let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
+        let path = format!("/usr/local/bin:/usr/bin:/bin:{}", env.home().join(folder).display());
+        let env = env.with_env("PATH", path);
+        let repo = env.repo(name);
+        Self { env, repo }
+    }
+
+    /// Writes a program or another file of the user's home.
+    pub(crate) fn home_file(&self, name: &str, text: &str) {
+        let path = self.env.home().join(name);
+        std::fs::create_dir_all(path.parent().expect("it has a folder")).expect("a folder can be made");
+        std::fs::write(&path, text).expect("a file can be written");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("a mode can be set");
     }
 
     /// Writes the loop; its maker and checker follow `s.script`.

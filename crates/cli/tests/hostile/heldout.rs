@@ -114,3 +114,15 @@ fn cases_that_change_while_the_round_runs_end_it_as_failed() {
     let steps = format!("{FIX}run sh -c \"head -1 {0} > {0}.new; mv {0}.new {0}\"", cases.display());
     stage.maker(&steps).ends("failed", "heldout").saying("changed while the round ran");
 }
+
+#[test]
+fn f086_maker_finds_no_held_out_file() {
+    let stage = stage(HIDDEN);
+    let cases = stage.env.root().join("heldout/cases.jsonl");
+    let look = format!("test ! -e /heldout && {{ cat {} > leak 2>/dev/null || rm -f leak; }}", cases.display());
+    let round = stage.maker(&format!("{FIX}run sh -c \"{look}\""));
+    if round.json["boundary"]["level"] != "kernel" {
+        return loopwright_testkit::skip("held-out files are hidden by the kernel's walls only");
+    }
+    assert_eq!(round.ships().json["changes"].as_array().map(Vec::len), Some(1));
+}
