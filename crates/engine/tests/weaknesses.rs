@@ -28,6 +28,7 @@ use loopwright::{
 };
 use loopwright_testkit::{repo::git, wait};
 use serde_json::json;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -343,17 +344,25 @@ async fn w12_one_refused_item_holds_the_whole_batch_back() {
     assert_eq!(count.load(Ordering::SeqCst), 0);
 }
 
+/// Whether a maker said so in its round's folder for temporary files.
+fn is_at_work(world: &World) -> bool {
+    let folders = |folder: PathBuf| -> Vec<PathBuf> {
+        std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+    };
+    let repos = folders(world.state().join("workspaces")).into_iter();
+    let mut rounds = repos.flat_map(|repo| folders(repo.join("rounds")));
+    rounds.any(|round| round.join("tmp/here").exists())
+}
+
 /// A maker's round is cut off by dropping everything, as a crash does; the next run ends it and goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn w13_a_crash_does_not_brick_the_loop() {
     let world = World::new();
-    let flags = tempfile::tempdir().expect("a folder");
-    let here = flags.path().join("here");
-    let hanging = shell(&format!(": > {}; exec sleep 1000", here.display()));
+    let hanging = shell(": > $TMPDIR/here; exec sleep 1000");
     let builder = LoopEngine::builder(mending(LoopLevel::L2Assisted)).maker(hanging).checker(judge("pass", 5));
     let engine = world.build(builder).await;
     let cut_off = tokio::spawn(async move { engine.run_once().await.map(drop) });
-    wait::until("the maker at work", Duration::from_secs(30), || here.exists());
+    wait::until("the maker at work", Duration::from_secs(30), || is_at_work(&world));
     cut_off.abort();
     assert!(cut_off.await.expect_err("it was cut off").is_cancelled());
 
@@ -410,14 +419,12 @@ async fn w17_a_hanging_agent_is_ended_by_wall_by_silence_and_by_stop() {
         assert_eq!(report.outcome, Some(RoundOutcome::OverBudget), "{limit}: {}", report.render());
     }
     let world = World::new();
-    let flags = tempfile::tempdir().expect("a folder");
-    let here = flags.path().join("here");
-    let hanging = shell(&format!(": > {}; exec sleep 1000", here.display()));
+    let hanging = shell(": > $TMPDIR/here; exec sleep 1000");
     let builder = LoopEngine::builder(mending(LoopLevel::L2Assisted)).maker(hanging).checker(judge("pass", 5));
     let engine = world.build(builder).await;
     let twin = engine.clone();
     let running = tokio::spawn(async move { twin.run_once().await });
-    wait::until("the maker at work", Duration::from_secs(30), || here.exists());
+    wait::until("the maker at work", Duration::from_secs(30), || is_at_work(&world));
     engine.stop();
     let report = running.await.expect("no panic").expect("a round");
     assert_eq!(report.outcome, Some(RoundOutcome::Interrupted), "{}", report.render());
