@@ -7,11 +7,12 @@ use crate::sys::{self, Waited};
 use crate::wire::{Act, Net, Plan, Record, Step};
 use crate::{looks, program, root, walls};
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::Write;
+use std::os::fd::OwnedFd;
 
 pub fn run(plan: &Plan, talk: Talk) -> ! {
     die_with_parent();
-    match start(plan, talk.go) {
+    match start(plan, &talk.outer) {
         Ok((pid, door)) => stay(pid, door, File::from(talk.told)),
         Err(failure) => {
             failure.tell();
@@ -20,14 +21,14 @@ pub fn run(plan: &Plan, talk: Talk) -> ! {
     }
 }
 
-/// Killed with outer, so that nobody who kills outer leaves a tree behind. That outer was alive when this took
-/// effect is known from the byte that `await_outer` reads.
+/// Killed with outer, so that nobody who kills outer leaves a tree behind. Whether outer died before this took
+/// effect is looked at later, before anything is started.
 fn die_with_parent() {
     const PR_SET_PDEATHSIG: i32 = 1;
     let _ = sys::control(PR_SET_PDEATHSIG, 9, 0);
 }
 
-fn start(plan: &Plan, go: std::os::fd::OwnedFd) -> Outcome<(i32, Option<Door>)> {
+fn start(plan: &Plan, outer: &OwnedFd) -> Outcome<(i32, Option<Door>)> {
     sys::enter_namespaces(sys::CLONE_NEWNS).at(Step::MountNamespace)?;
     let socket = root::build(plan)?;
     sys::set_host_name(b"loopwright").at(Step::HostName)?;
@@ -38,18 +39,15 @@ fn start(plan: &Plan, go: std::os::fd::OwnedFd) -> Outcome<(i32, Option<Door>)> 
         (Net::Door { port, .. }, Some(socket)) => Some(Door::open(socket, *port).at(Step::Door)?),
         _ => None,
     };
-    await_outer(go).at(Step::Cgroup)?;
+    if sys::is_closed(outer) {
+        sys::exit(1);
+    }
     // Hides where in the host's groups it is. Not a wall, so a kernel without it is no failure.
     let _ = sys::enter_namespaces(sys::CLONE_NEWCGROUP);
     walls::give_up_privileges().at(Step::Privileges)?;
     undumpable();
     let pid = start_program(plan)?;
     Ok((pid, door))
-}
-
-/// Returns when outer has put us into our control groups, and not at all when outer is dead.
-fn await_outer(go: std::os::fd::OwnedFd) -> io::Result<()> {
-    File::from(go).read_exact(&mut [0])
 }
 
 fn start_program(plan: &Plan) -> Outcome<i32> {

@@ -4,8 +4,8 @@ use crate::init;
 use crate::report::{At, Outcome};
 use crate::sys::{self, PollFd, Waited};
 use crate::wire::{FD_LIFELINE, FD_PLAN, INSIDE_ID, Net, PLAN_MAX, Plan, Step, Thing};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// What init says to outer: the wait status of the program.
@@ -13,8 +13,8 @@ const TOLD_LEN: usize = 4;
 
 /// The pipes between outer and init.
 pub struct Talk {
-    /// Read by init: a byte when the control groups are entered; the end when outer is dead.
-    pub go: OwnedFd,
+    /// Held by init: its other end closes when outer is dead.
+    pub outer: OwnedFd,
     /// Written by init: the program's wait status.
     pub told: OwnedFd,
 }
@@ -23,6 +23,8 @@ struct Init {
     pid: i32,
     pidfd: OwnedFd,
     told: File,
+    /// Never written to: it closes when we die, which init hears.
+    _alive: OwnedFd,
     status: Option<i32>,
 }
 
@@ -47,24 +49,17 @@ fn start() -> Outcome<(Init, Plan)> {
     let plan = read_plan().at(Step::Plan)?;
     sys::raise_open_files();
     raise_oom_score();
-    let groups = open_groups(&plan).at(Step::Cgroup)?;
     make_namespaces(&plan)?;
     clear_work(&plan);
-    let (go, go_in) = sys::pipe().at(Step::Fork)?;
+    let (outer, alive) = sys::pipe().at(Step::Fork)?;
     let (told_out, told) = sys::pipe().at(Step::Fork)?;
     let Some((pid, pidfd)) = sys::fork().at(Step::Fork)? else {
-        drop((go_in, told_out, groups));
-        init::run(&plan, Talk { go, told })
+        drop((alive, told_out));
+        init::run(&plan, Talk { outer, told })
     };
-    drop((go, told));
+    drop((outer, told));
     sys::close_streams();
-    let init = Init { pid, pidfd, told: File::from(told_out), status: None };
-    // Entering takes the kernel milliseconds, during which init mounts; the program is forked only after the byte.
-    if let Err(failure) = enter(&groups, pid).at(Step::Cgroup) {
-        sys::send(pid, sys::SIGKILL);
-        return Err(failure);
-    }
-    let _ = File::from(go_in).write_all(b"g");
+    let init = Init { pid, pidfd, told: File::from(told_out), _alive: alive, status: None };
     undumpable();
     Ok((init, plan))
 }
@@ -86,15 +81,6 @@ fn raise_oom_score() {
 pub fn undumpable() {
     const PR_SET_DUMPABLE: i32 = 4;
     let _ = sys::control(PR_SET_DUMPABLE, 0, 0);
-}
-
-/// Opened with the rights of the host's user, before the user namespace takes them.
-fn open_groups(plan: &Plan) -> io::Result<Vec<File>> {
-    plan.cgroups.iter().map(|path| OpenOptions::new().write(true).open(as_path(path))).collect()
-}
-
-fn enter(groups: &[File], pid: i32) -> io::Result<()> {
-    groups.iter().try_for_each(|mut group| group.write_all(pid.to_string().as_bytes()))
 }
 
 pub fn as_path(bytes: &[u8]) -> &std::path::Path {

@@ -259,6 +259,15 @@ pub fn await_one(fds: &mut [PollFd]) {
     unsafe { poll(fds.as_mut_ptr(), fds.len() as c_ulong, -1) };
 }
 
+/// Whether the other end of a pipe is closed.
+pub fn is_closed(fd: &OwnedFd) -> bool {
+    const POLLHUP: i16 = 0x10;
+    let mut one = PollFd { fd: fd.as_raw_fd(), events: 0, revents: 0 };
+    // SAFETY: pointer and count describe the one structure; the call does not wait.
+    unsafe { poll(&raw mut one, 1, 0) };
+    one.revents & POLLHUP != 0
+}
+
 pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut fds = [-1; 2];
     // SAFETY: the array has room for two descriptors.

@@ -30,8 +30,6 @@ pub struct Plan {
     pub places: Vec<Place>,
     /// Resource number and ceiling.
     pub rlimits: Vec<(u64, u64)>,
-    /// Files that a process number is written to.
-    pub cgroups: Vec<Vec<u8>>,
     /// Seccomp programs, each an array of `sock_filter`.
     pub filters: Vec<Vec<u8>>,
     /// Bytes of `/dev/shm`.
@@ -93,7 +91,6 @@ impl Plan {
             number(&mut out, *resource);
             number(&mut out, *ceiling);
         }
-        list(&mut out, &self.cgroups);
         list(&mut out, &self.filters);
         number(&mut out, self.shared_memory);
         out
@@ -111,7 +108,6 @@ impl Plan {
             network: Net::decode(&mut from)?,
             places: from.each(|from| Some(Place { at: from.bytes()?, what: Thing::decode(from)? }))?,
             rlimits: from.each(|from| Some((from.number()?, from.number()?)))?,
-            cgroups: from.list()?,
             filters: from.list()?,
             shared_memory: from.number()?,
         };
@@ -303,7 +299,6 @@ steps! {
     IdMaps = "map the user into its namespace",
     Namespaces = "make pid, ipc, host name and network namespaces",
     Fork = "start the first process of the pid namespace",
-    Cgroup = "enter the control groups",
     MountNamespace = "make a mount namespace",
     Source = "open what is to be mounted",
     Root = "make a root of its own",

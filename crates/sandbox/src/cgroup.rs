@@ -1,7 +1,10 @@
 //! Control groups: ceilings for a whole tree, where the host lets us make some. Finds the hierarchies, makes a group per run
-//! below our own and removes it; who enters it is the helper's business.
+//! below our own, puts the run's tree into it and removes it. When that happens is decided in `herd`.
 
 use crate::confine::Resources;
+use crate::members::Root;
+use crate::tree;
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,6 +22,9 @@ pub(crate) enum Controller {
 /// The controllers and their names in the kernel.
 const CONTROLLERS: [(Controller, &str); 3] =
     [(Controller::Memory, "memory"), (Controller::Processes, "pids"), (Controller::Cpu, "cpu")];
+
+/// Looks for newly forked processes in one go; the next go is a second later.
+const GATHER_LOOKS: usize = 20;
 
 /// The beginning of our groups' names; the engine's process number follows.
 const PREFIX: &str = "loopwright-";
@@ -81,9 +87,14 @@ impl Groups {
         groups
     }
 
-    /// The files that a process number is written to.
-    pub(crate) fn entrances(&self) -> Vec<PathBuf> {
-        self.folders.iter().map(|folder| folder.join("cgroup.procs")).collect()
+    /// Puts every process of a confined tree into the groups, and says whether all are in: who forks while we look is found
+    /// by the next look. Whoever is in has only children who are.
+    pub(crate) fn gather(&self, root: &Root) -> bool {
+        (0..GATHER_LOOKS).any(|_| {
+            let tree: Vec<u32> =
+                tree::confined(root).iter().map(|entry| entry.pid).filter(|pid| *pid != root.pid).collect();
+            self.folders.iter().all(|folder| take_in(folder, &tree))
+        })
     }
 
     pub(crate) fn keeps(&self, controller: Controller) -> bool {
@@ -95,6 +106,26 @@ impl Drop for Groups {
     fn drop(&mut self) {
         // A group that is still in use is removed by a later engine.
         self.folders.iter().for_each(|folder| drop(fs::remove_dir(folder)));
+    }
+}
+
+/// Whether everybody was in already. A process that ended meanwhile is nobody.
+fn take_in(folder: &Path, tree: &[u32]) -> bool {
+    let entrance = folder.join("cgroup.procs");
+    let inside = fs::read_to_string(&entrance).unwrap_or_default();
+    let inside: BTreeSet<u32> = inside.split_whitespace().filter_map(|pid| pid.parse().ok()).collect();
+    let mut outside = tree.iter().filter(|pid| !inside.contains(pid)).peekable();
+    let all_in = outside.peek().is_none();
+    outside.for_each(|pid| drop(fs::write(&entrance, pid.to_string())));
+    all_in
+}
+
+/// Whether this host lets us keep a ceiling of this kind over a tree.
+pub(crate) fn can_keep(controller: Controller) -> bool {
+    match places() {
+        Some(Place::Unified(_)) => true,
+        Some(Place::Split(places)) => places.iter().any(|(one, _)| *one == controller),
+        None => false,
     }
 }
 

@@ -1,7 +1,7 @@
 //! A confined start as the engine sees it: the plan handed over, the helper's records, and the lifeline. What happens on
 //! the other side is in `launcher/`.
 
-use crate::cgroup::{Controller, Groups};
+use crate::cgroup::{self, Controller};
 use crate::confine::Confine;
 use crate::error::SpawnError;
 use crate::helper;
@@ -43,9 +43,9 @@ pub(crate) struct Start {
 }
 
 impl Start {
-    pub(crate) fn new(spawn: &Spawn, confine: &Confine, groups: &Groups) -> Result<Self, SpawnError> {
-        let bounds = if groups.keeps(Controller::Memory) { Bounds::Group } else { Bounds::EachProcess };
-        let plan = plan::for_program(spawn, confine, groups.entrances(), bounds)
+    pub(crate) fn new(spawn: &Spawn, confine: &Confine) -> Result<Self, SpawnError> {
+        let bounds = if cgroup::can_keep(Controller::Memory) { Bounds::Group } else { Bounds::EachProcess };
+        let plan = plan::for_program(spawn, confine, bounds)
             .map_err(|error| SpawnError::other(&spawn.program, "prepare", error))?;
         Self::of_plan(&plan.encode(), spawn.cookie.as_str())
             .map_err(|error| SpawnError::boundary(&spawn.program, "prepare its helper", error))

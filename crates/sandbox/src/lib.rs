@@ -21,6 +21,7 @@ mod disk;
 mod dump;
 mod error;
 mod helper;
+mod herd;
 mod identity;
 mod launch;
 mod members;

@@ -13,9 +13,9 @@ use std::path::{Path, PathBuf};
 /// Bytes of `/dev/shm`, which only a memory ceiling of the whole tree would bound otherwise.
 const SHARED_MEMORY: u64 = 512 << 20;
 
-/// The plan for a program, in these control groups.
-pub(crate) fn for_program(spawn: &Spawn, confine: &Confine, groups: Vec<PathBuf>, bounds: Bounds) -> io::Result<Plan> {
-    let mut plan = Plan { act: Act::Execute, ..for_walls(confine, groups, bounds)? };
+/// The plan for a program.
+pub(crate) fn for_program(spawn: &Spawn, confine: &Confine, bounds: Bounds) -> io::Result<Plan> {
+    let mut plan = Plan { act: Act::Execute, ..for_walls(confine, bounds)? };
     plan.argv = [spawn.program.as_os_str()]
         .into_iter()
         .chain(spawn.args.iter().map(OsString::as_os_str))
@@ -31,14 +31,13 @@ pub(crate) fn for_program(spawn: &Spawn, confine: &Confine, groups: Vec<PathBuf>
 }
 
 /// The plan for walls with nothing behind them, for the probe.
-pub(crate) fn for_walls(confine: &Confine, groups: Vec<PathBuf>, bounds: Bounds) -> io::Result<Plan> {
+pub(crate) fn for_walls(confine: &Confine, bounds: Bounds) -> io::Result<Plan> {
     Ok(Plan {
         act: Act::Look,
         cwd: b"/".to_vec(),
         network: network(&confine.network),
         places: confine.mounts.iter().map(|mount| Place { at: bytes(&mount.at), what: thing(&mount.what) }).collect(),
         rlimits: rlimits(&confine.resources, bounds),
-        cgroups: groups.iter().map(|path| bytes(path)).collect(),
         filters: seccomp::programs()?,
         shared_memory: confine.resources.memory.map_or(SHARED_MEMORY, |memory| memory.min(SHARED_MEMORY)),
         ..Plan::default()

@@ -100,7 +100,6 @@ impl Wall {
             Step::Plan | Step::UserNamespace | Step::IdMaps | Step::Privileges | Step::Limits => Self::UserNamespace,
             Step::Namespaces | Step::Loopback | Step::Door => Self::Network,
             Step::Fork | Step::Proc | Step::ProcMask => Self::Proc,
-            Step::Cgroup => Self::Resources,
             Step::Landlock => Self::Landlock,
             Step::Seccomp => Self::Seccomp,
             _ => Self::Mounts,
@@ -147,7 +146,7 @@ pub(crate) struct Tried {
 pub fn probe(scratch: &Path) -> Host {
     let facts = Facts::read();
     let groups = Groups::make(&Resources::default());
-    let plain = attempt(&Confine::default(), &groups);
+    let plain = attempt(&Confine::default());
     let mut findings: Vec<Finding> = judge(&plain, &facts);
     findings.push(overlay(&plain, scratch, &facts));
     findings.push(resources(&groups, &facts));
@@ -256,7 +255,7 @@ fn try_overlay(scratch: &Path) -> io::Result<Tried> {
     let at = |name: &str| folders.0.join(name);
     let mut confine = Confine::default();
     confine.mount("/workspace", What::Overlay { lower: vec![at("lower")], upper: at("upper"), work: at("work") });
-    Ok(attempt(&confine, &Groups::default()))
+    Ok(attempt(&confine))
 }
 
 fn resources(groups: &Groups, facts: &Facts) -> Finding {
@@ -280,13 +279,13 @@ fn resources(groups: &Groups, facts: &Facts) -> Finding {
     Finding { wall: Wall::Resources, held, detail, fix }
 }
 
-fn attempt(confine: &Confine, groups: &Groups) -> Tried {
-    try_walls(confine, groups).unwrap_or_else(|error| Tried { broken: Some(error.to_string()), ..Tried::default() })
+fn attempt(confine: &Confine) -> Tried {
+    try_walls(confine).unwrap_or_else(|error| Tried { broken: Some(error.to_string()), ..Tried::default() })
 }
 
-fn try_walls(confine: &Confine, groups: &Groups) -> io::Result<Tried> {
+fn try_walls(confine: &Confine) -> io::Result<Tried> {
     let cookie = Cookie::new("probe");
-    let plan = plan::for_walls(confine, groups.entrances(), Bounds::Group)?;
+    let plan = plan::for_walls(confine, Bounds::Group)?;
     let start = Start::of_plan(&plan.encode(), cookie.as_str())?;
     let streams = quiet(start.further)?;
     let tree = Tree::plant(&start.prepared, &streams, cookie.as_str())?;

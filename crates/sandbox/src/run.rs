@@ -2,10 +2,10 @@
 
 use crate::cancel::Cancel;
 use crate::capture::Captured;
-use crate::cgroup::Groups;
 use crate::confined::{Start, Walls};
 use crate::disk::Disk;
 use crate::error::SpawnError;
+use crate::herd::Herd;
 use crate::launch::{Prepared, Streams};
 use crate::members::Root;
 use crate::path;
@@ -105,10 +105,12 @@ pub async fn run(
     if cancel.is_cancelled() {
         return Ok(never_started());
     }
+    // Before the child, so that it is dropped after it: groups can be removed when nobody is in them.
+    let mut herd = spawn.confine.as_ref().map(|confine| Herd::new(confine.resources.clone()));
     let (child, stdout, stderr) = Child::start(&spawn).await?;
     started(&child.started());
     let mut pump = Pump::new(stdout, stderr, &spawn.limits, watch);
-    let cut = child.live(&mut pump, &spawn, cancel, begun).await;
+    let cut = child.live(&mut pump, &spawn, herd.as_mut(), cancel, begun).await;
     let mut leaky = false;
     let mut term_ignored = false;
     match cut {
@@ -144,15 +146,12 @@ struct Child {
     walls: Option<Walls>,
     tree: Tree,
     exit: AsyncFd<OwnedFd>,
-    /// Removed when the tree is gone.
-    _groups: Groups,
 }
 
 impl Child {
     async fn start(spawn: &Spawn) -> Result<(Self, Receiver, Receiver), SpawnError> {
         let failed = |doing: &'static str| move |error| SpawnError::other(&spawn.program, doing, error);
-        let groups = spawn.confine.as_ref().map(|confine| Groups::make(&confine.resources)).unwrap_or_default();
-        let (prepared, further, walls) = prepare(spawn, &groups)?;
+        let (prepared, further, walls) = prepare(spawn)?;
         let stdin = stdin(&spawn.stdin).map_err(failed("prepare its input"))?;
         let (stdout, child_stdout) = pipe().map_err(failed("make its pipes"))?;
         let (stderr, child_stderr) = pipe().map_err(failed("make its pipes"))?;
@@ -164,7 +163,7 @@ impl Child {
         if let (Some(walls), Some(confine)) = (&walls, &spawn.confine) {
             walls.built(spawn, confine).await?;
         }
-        Ok((Self { walls, tree, exit, _groups: groups }, stdout, stderr))
+        Ok((Self { walls, tree, exit }, stdout, stderr))
     }
 
     fn started(&self) -> Started {
@@ -173,7 +172,14 @@ impl Child {
     }
 
     /// Waits until the program ends (`None`) or has to be ended.
-    async fn live(&self, pump: &mut Pump<'_>, spawn: &Spawn, cancel: &Cancel, begun: Instant) -> Option<How> {
+    async fn live(
+        &self,
+        pump: &mut Pump<'_>,
+        spawn: &Spawn,
+        mut herd: Option<&mut Herd>,
+        cancel: &Cancel,
+        begun: Instant,
+    ) -> Option<How> {
         let limits = &spawn.limits;
         let mut orphans = Orphans::new(self.tree.root());
         let mut disk = spawn.confine.as_ref().map(|confine| Disk::new(confine, self.tree.root()));
@@ -187,6 +193,7 @@ impl Child {
                 () = at(idle) => return Some(How::Idle),
                 () = cancel.cancelled() => return Some(How::Cancelled),
                 () = filled(disk.as_mut()) => return Some(How::Disk),
+                () = kept(herd.as_deref_mut(), self.tree.root()) => (),
                 () = orphans.one_ended(), if self.walls.is_none() => orphans.collect(),
             }
             if pump.stopped {
@@ -311,11 +318,11 @@ impl<'r> Orphans<'r> {
 
 type Further = Vec<(OwnedFd, RawFd)>;
 
-fn prepare(spawn: &Spawn, groups: &Groups) -> Result<(Prepared, Further, Option<Walls>), SpawnError> {
+fn prepare(spawn: &Spawn) -> Result<(Prepared, Further, Option<Walls>), SpawnError> {
     match &spawn.confine {
         None => Ok((prepare_plainly(spawn)?, Vec::new(), None)),
         Some(confine) => {
-            let Start { prepared, further, status, lifeline } = Start::new(spawn, confine, groups)?;
+            let Start { prepared, further, status, lifeline } = Start::new(spawn, confine)?;
             let walls = Walls::new(status, lifeline)
                 .map_err(|error| SpawnError::other(&spawn.program, "listen to its helper", error))?;
             Ok((prepared, further, Some(walls)))
@@ -385,6 +392,13 @@ fn peek(root: &Root) -> io::Result<Option<WaitIdStatus>> {
 async fn filled(disk: Option<&mut Disk>) {
     match disk {
         Some(disk) => disk.filled().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn kept(herd: Option<&mut Herd>, root: &Root) {
+    match herd {
+        Some(herd) => herd.keep(root).await,
         None => std::future::pending().await,
     }
 }
