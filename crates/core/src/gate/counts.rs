@@ -48,6 +48,8 @@ pub struct Summary {
     pub passed: u64,
     /// Failed tests.
     pub failed: u64,
+    /// Those among the failed that may be no tests of their own: pytest counts an error beside the test that had it.
+    pub errors: u64,
     /// Tests that did not run.
     pub skipped: u64,
 }
@@ -81,6 +83,16 @@ impl Seen {
         self.summary.map_or_else(|| self.of(TestEnd::Skipped), |summary| summary.skipped)
     }
 
+    /// How many tests surely ran, whatever became of them. Without a summary only passed ones count: runners show a
+    /// failed test again and again.
+    #[must_use]
+    pub fn ran(&self) -> u64 {
+        self.summary.map_or_else(
+            || self.of(TestEnd::Passed),
+            |sum| sum.passed.saturating_add(sum.failed).saturating_sub(sum.errors),
+        )
+    }
+
     /// Ids that passed.
     #[must_use]
     pub fn passed_ids(&self) -> BTreeSet<&str> {
@@ -92,8 +104,25 @@ impl Seen {
         let sum = self.summary.get_or_insert_default();
         sum.passed = sum.passed.saturating_add(part.passed);
         sum.failed = sum.failed.saturating_add(part.failed);
+        sum.errors = sum.errors.saturating_add(part.errors);
         sum.skipped = sum.skipped.saturating_add(part.skipped);
     }
+}
+
+/// Whether a run that ended well may have: nothing it shows has failed, and every test that base ran has passed. `base`
+/// is what base's own run showed, where that is known.
+///
+/// # Errors
+/// What speaks against it: a code and a fact.
+pub fn speaks_against(seen: &Seen, base: Option<&Seen>) -> Result<(), (&'static str, String)> {
+    if seen.failed() > 0 {
+        return Err(("tests-failed", format!("{} tests failed although the command ended well", seen.failed())));
+    }
+    let floor = base.map_or(0, Seen::ran);
+    if seen.passed() < floor {
+        return Err(("tests-missing", format!("{} tests passed, base ran {floor}", seen.passed())));
+    }
+    Ok(())
 }
 
 /// Compares what was seen with the floor of `tests_at_least`.
@@ -169,7 +198,11 @@ fn words(line: &str) -> Summary {
         let count = number(&part[1]);
         match &part[2] {
             "passed" | "xpassed" => sum.passed += count,
-            "failed" | "error" | "errors" | "timed out" => sum.failed += count,
+            "failed" | "timed out" => sum.failed += count,
+            "error" | "errors" => {
+                sum.failed += count;
+                sum.errors += count;
+            }
             _ => sum.skipped += count,
         }
     }
@@ -428,6 +461,26 @@ mod tests {
         let skipped = read("test a ... ok\ntest b ... ignored\ntest result: ok. 1 passed; 0 failed; 1 ignored", "");
         assert!(at_least(BASE, &skipped, Some(&base)).is_err());
         assert!(at_least(BASE, &same, None).is_err());
+    }
+
+    #[test]
+    fn a_good_end_is_not_believed_against_what_the_run_shows() {
+        let red = read("Ran 4 tests in 0.001s\n\nFAILED (failures=1)", "");
+        let green = read("Ran 4 tests in 0.001s\n\nOK", "");
+        assert_eq!(speaks_against(&green, Some(&red)), Ok(()));
+        assert_eq!(speaks_against(&green, None), Ok(()));
+        assert_eq!(speaks_against(&Seen::default(), None), Ok(()), "a gate that shows no tests may be no suite");
+        let code = |seen: &Seen| speaks_against(seen, Some(&red)).expect_err("it speaks against it").0;
+        assert_eq!(code(&red), "tests-failed");
+        assert_eq!(code(&Seen::default()), "tests-missing");
+        assert_eq!(code(&read("Ran 3 tests in 0.001s\n\nOK", "")), "tests-missing");
+        assert_eq!(code(&read("Ran 4 tests in 0.001s\n\nOK (skipped=1)", "")), "tests-missing");
+    }
+
+    #[test]
+    fn an_error_beside_its_test_is_no_second_test() {
+        assert_eq!(read("=== 2 passed, 1 error in 0.12s ===", "").ran(), 2);
+        assert_eq!(read("✖ adds (1ms)\n✖ adds (1ms)\n✔ subs (1ms)", "").ran(), 1);
     }
 
     #[test]

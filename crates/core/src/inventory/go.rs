@@ -54,6 +54,7 @@ fn function(
         guards: guards.clone(),
         assertions: if returns { 0 } else { tokens.assertions(from, to).max(usize::from(name.starts_with("Example"))) },
         is_empty: from >= to || returns,
+        text: None,
     });
     let mut subtests = 0;
     for at in from..to.min(tokens.len()) {
@@ -68,7 +69,7 @@ fn function(
         let is_off = is_skipped || skips(tokens, open + 1, close, &mut inner);
         let assertions = tokens.assertions(open + 1, close);
         let subtest = format!("{name}/{}", literal.trim_matches(['"', '`']));
-        found.push(Test { name: subtest, is_skipped: is_off, guards: inner, assertions, is_empty: false });
+        found.push(Test { name: subtest, is_skipped: is_off, guards: inner, assertions, is_empty: false, text: None });
     }
 }
 

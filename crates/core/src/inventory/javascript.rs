@@ -216,6 +216,7 @@ impl Reader<'_> {
             guards,
             assertions: if returns { 0 } else { self.tokens.assertions(from, to) },
             is_empty: from >= to || returns,
+            text: None,
         }
     }
 

@@ -62,6 +62,21 @@ impl Suite {
     }
 }
 
+/// Whether runners take a file for a suite by its name alone. Sources are never among them: a Rust file is one only in
+/// the `tests` folder of its package.
+#[must_use]
+pub fn is_suite(path: &str) -> bool {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    match Suite::of(path) {
+        Some(Suite::Rust) => folder == "tests" || (folder.ends_with("/tests") && !folder.contains("src/")),
+        Some(Suite::Python) => name.starts_with("test_") || name.ends_with("_test.py") || name.ends_with("_tests.py"),
+        Some(Suite::JavaScript) => [".test.", ".spec."].iter().any(|part| name.contains(part)),
+        Some(Suite::Go) => true,
+        Some(Suite::Shell) => name.ends_with(".bats") || name.starts_with("test_"),
+        None => false,
+    }
+}
+
 /// One test as its text shows it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Test {
@@ -75,6 +90,8 @@ pub(crate) struct Test {
     pub(crate) assertions: usize,
     /// The body does nothing.
     pub(crate) is_empty: bool,
+    /// The body without blanks, where tests live among the code and cannot be put back from base.
+    pub(crate) text: Option<String>,
 }
 
 /// The tests of a tree, or of the changed part of it.
@@ -185,6 +202,14 @@ pub fn compare(base: &Inventory, sealed: &Inventory) -> Vec<Missing> {
         missing.extend(why.map(|why| Missing { suite: *suite, id: format!("{path}::{name}"), why }));
     }
     missing
+}
+
+/// Tests among the code whose text differs from base's: they may ask for less than they did. New ones are welcome.
+#[must_use]
+pub fn rewritten(base: &Inventory, sealed: &Inventory) -> Vec<String> {
+    let both = base.tests.iter().filter_map(|(key, before)| Some((key, before, sealed.tests.get(key)?)));
+    let differ = both.filter(|(_, before, after)| before.text.is_some() && before.text != after.text);
+    differ.map(|((_, path, name), ..)| format!("{path}::{name}")).collect()
 }
 
 /// Tests that only the sealed tree has, by suite and last name: where a moved test could be.

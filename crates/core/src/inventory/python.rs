@@ -146,7 +146,14 @@ impl Reader<'_> {
         let body = body(self.lines, at);
         is_skipped |= body.is_skipped;
         guards.extend(body.guards);
-        Test { name: self.full_name(name), is_skipped, guards, assertions: body.assertions, is_empty: body.is_empty }
+        Test {
+            name: self.full_name(name),
+            is_skipped,
+            guards,
+            assertions: body.assertions,
+            is_empty: body.is_empty,
+            text: None,
+        }
     }
 
     fn full_name(&self, name: &str) -> String {

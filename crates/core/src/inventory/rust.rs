@@ -169,7 +169,8 @@ impl Reader<'_> {
             let guards = attributes.guards.clone();
             let test = self.test(name, attributes);
             let body = self.body(open + 1, close);
-            self.found.push(Test { assertions: body.0, is_empty: body.1, ..test });
+            let text = self.tokens.source(open + 1, close).replace(",)", ")");
+            self.found.push(Test { assertions: body.0, is_empty: body.1, text: Some(text), ..test });
             return self.open(open, format!("{name}()"), Attributes { guards, ..Attributes::default() });
         }
         self.open(open, format!("{name}()"), attributes)
@@ -205,6 +206,8 @@ fn classify(tokens: &Tokens<'_>, from: usize, to: usize, attributes: &mut Attrib
             attributes.is_test = true
         }
         "ignore" => attributes.is_off = true,
+        // A module's name may stay while its file is another one.
+        "path" => drop(attributes.guards.insert(source)),
         "cfg" => match cfg(&source) {
             Some(true) => attributes.is_cfg_test |= source.contains("test"),
             Some(false) => attributes.is_off = true,

@@ -74,7 +74,7 @@ fn function(lines: &[&str], at: usize, name: String, guards: BTreeSet<String>) -
             || line.starts_with("exit 0")
     });
     let commands = body.iter().filter(|line| can_fail(line)).count();
-    Test { name, is_skipped, guards, assertions: commands, is_empty: commands == 0 }
+    Test { name, is_skipped, guards, assertions: commands, is_empty: commands == 0, text: None }
 }
 
 fn split_words(line: &str) -> impl Iterator<Item = &str> {

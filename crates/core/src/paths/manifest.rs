@@ -1,116 +1,134 @@
 //! Manifests are edited in every honest change; only the parts of them that run code, or choose what the tests run, are
-//! sensitive.
+//! sensitive. What is harmless is listed; whatever is not on the list can redirect a build in ways nobody thought of.
 
 use serde_json::Value;
 
-/// Sections of `package.json` that run commands or steer the tests.
-const PACKAGE_JSON: [&str; 25] = [
-    "scripts",
-    "jest",
-    "mocha",
-    "ava",
-    "tap",
-    "c8",
-    "nyc",
-    "vitest",
-    "babel",
-    "husky",
-    "lint-staged",
-    "simple-git-hooks",
-    "bin",
-    "packageManager",
-    "type",
-    "main",
-    "module",
-    "imports",
-    "exports",
-    "workspaces",
-    "overrides",
-    "resolutions",
-    "pnpm",
-    "gypfile",
-    "config",
+/// Keys of `package.json` that neither run anything nor say which file a name means.
+const PACKAGE_JSON: &[&str] = &[
+    "name",
+    "version",
+    "description",
+    "keywords",
+    "author",
+    "contributors",
+    "maintainers",
+    "license",
+    "repository",
+    "homepage",
+    "bugs",
+    "funding",
+    "private",
+    "engines",
+    "files",
+    "publishConfig",
+    "browserslist",
+    "eslintConfig",
+    "prettier",
+    "dependencies",
+    "devDependencies",
+    "peerDependencies",
+    "optionalDependencies",
 ];
 
 /// Paths into `Cargo.toml`.
-const CARGO_TOML: [&str; 27] = [
-    "package.build",
-    "package.autolib",
-    "package.autoexamples",
-    "package.autobenches",
-    "package.default-run",
-    "package.workspace",
-    "lib.path",
-    "lib.name",
-    "lib.proc-macro",
-    "lib.crate-type",
-    "bin",
-    "features.default",
-    "workspace.members",
-    "workspace.exclude",
-    "workspace.default-members",
-    "cargo-features",
-    "package.autotests",
-    "package.autobins",
-    "lib.test",
-    "lib.doctest",
-    "lib.harness",
-    "test",
-    "build-dependencies",
-    "patch",
-    "replace",
-    "package.links",
-    "profile",
+const CARGO_TOML: &[&str] = &[
+    "package.version",
+    "package.description",
+    "package.authors",
+    "package.keywords",
+    "package.categories",
+    "package.readme",
+    "package.documentation",
+    "package.repository",
+    "package.homepage",
+    "package.license",
+    "package.license-file",
+    "package.publish",
+    "package.rust-version",
+    "package.exclude",
+    "package.include",
+    "dependencies",
+    "dev-dependencies",
+    "workspace.dependencies",
+    "lints",
 ];
 
 /// Paths into `pyproject.toml`.
-const PYPROJECT_TOML: [&str; 19] = [
-    "tool.uv",
-    "tool.rye",
-    "tool.doit",
-    "tool.poetry.scripts",
-    "tool.poetry.build",
-    "tool.poetry.plugins",
-    "project.gui-scripts",
-    "build-system",
-    "tool.pytest",
-    "tool.tox",
-    "tool.nox",
-    "tool.hatch",
-    "tool.setuptools",
-    "tool.poe",
-    "tool.pdm",
-    "tool.coverage",
-    "tool.taskipy",
-    "project.scripts",
-    "project.entry-points",
+const PYPROJECT_TOML: &[&str] = &[
+    "project.name",
+    "project.version",
+    "project.description",
+    "project.readme",
+    "project.authors",
+    "project.maintainers",
+    "project.keywords",
+    "project.classifiers",
+    "project.urls",
+    "project.license",
+    "project.license-files",
+    "project.requires-python",
+    "project.dependencies",
+    "project.optional-dependencies",
+    "dependency-groups",
+    "tool.black",
+    "tool.ruff",
+    "tool.mypy",
+    "tool.isort",
+    "tool.pyright",
+    "tool.pylint",
+    "tool.flake8",
+    "tool.bandit",
+    "tool.poetry.name",
+    "tool.poetry.version",
+    "tool.poetry.description",
+    "tool.poetry.authors",
+    "tool.poetry.dependencies",
+    "tool.poetry.dev-dependencies",
+    "tool.poetry.group",
 ];
 
-/// What other manifests' whole content is: commands.
-const COMPOSER_JSON: [&str; 1] = ["scripts"];
+/// `composer.json` runs what is under `scripts` and loads what `autoload` names.
+const COMPOSER_JSON: &[&str] = &[
+    "name",
+    "version",
+    "description",
+    "keywords",
+    "authors",
+    "license",
+    "homepage",
+    "support",
+    "require",
+    "require-dev",
+];
 
-const DENO_JSON: [&str; 5] = ["tasks", "imports", "importMap", "test", "workspace"];
+/// `deno.json` runs tasks and says which file a name means.
+const DENO_JSON: &[&str] = &["name", "version", "license", "fmt", "lint"];
 
 type Reader = fn(&[u8]) -> Option<Value>;
 
-/// Says why, when a manifest's commands differ between base and the sealed tree.
+/// Says why, when more than the harmless parts of a manifest differ between base and the sealed tree.
 pub(super) fn changed_scripts(path: &str, before: Option<&[u8]>, after: Option<&[u8]>) -> Option<&'static str> {
     let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
-    let (read, keys): (Reader, &[&str]) = match name.as_str() {
-        "package.json" => (json, &PACKAGE_JSON),
-        "composer.json" => (json, &COMPOSER_JSON),
-        "deno.json" => (json, &DENO_JSON),
-        "cargo.toml" => (toml, &CARGO_TOML),
-        "pyproject.toml" => (toml, &PYPROJECT_TOML),
+    let (read, harmless): (Reader, &[&str]) = match name.as_str() {
+        "package.json" => (json, PACKAGE_JSON),
+        "composer.json" => (json, COMPOSER_JSON),
+        "deno.json" => (json, DENO_JSON),
+        "cargo.toml" => (toml, CARGO_TOML),
+        "pyproject.toml" => (toml, PYPROJECT_TOML),
         _ => return None,
     };
     // A deleted manifest takes its scripts along; an unreadable one can not be vouched for.
     let version = |bytes: Option<&[u8]>| bytes.map_or(Some(Value::Null), read);
-    let (Some(before), Some(after)) = (version(before), version(after)) else {
+    let (Some(mut before), Some(mut after)) = (version(before), version(after)) else {
         return Some("a manifest that can not be read");
     };
-    let differs = keys.iter().any(|key| at(&before, key) != at(&after, key));
-    differs.then_some("a manifest's scripts or test settings")
+    if local(&after).any(|found| !local(&before).any(|known| known == found)) {
+        return Some("a manifest's dependency on a file or an address");
+    }
+    for value in [&mut before, &mut after] {
+        harmless.iter().for_each(|key| remove(value, key));
+    }
+    (solid(&before) != solid(&after)).then_some("a manifest's scripts or test settings")
 }
 
 fn json(bytes: &[u8]) -> Option<Value> {
@@ -122,16 +140,48 @@ fn toml(bytes: &[u8]) -> Option<Value> {
     serde_json::to_value(table).ok()
 }
 
-/// The value at a dotted path; an absent one and an empty one are the same.
-fn at<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
-    let found = path.split('.').try_fold(value, |value, key| value.get(key))?;
-    let is_empty = match found {
-        Value::Null => true,
-        Value::Object(map) => map.is_empty(),
-        Value::Array(list) => list.is_empty(),
+/// Takes the value at a dotted path away.
+fn remove(value: &mut Value, path: &str) {
+    let (folder, key) = path.rsplit_once('.').unwrap_or(("", path));
+    let steps = folder.split('.').filter(|step| !step.is_empty());
+    let holder = steps.fold(Some(value), |value, step| value?.get_mut(step));
+    if let Some(map) = holder.and_then(Value::as_object_mut) {
+        map.remove(key);
+    }
+}
+
+/// A value without what is absent in all but name.
+fn solid(value: &Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let kept = map.iter().map(|(key, value)| (key.clone(), solid(value))).filter(|(_, value)| !value.is_null());
+            let map: serde_json::Map<_, _> = kept.collect();
+            if map.is_empty() { Value::Null } else { Value::Object(map) }
+        }
+        Value::Array(list) if list.is_empty() => Value::Null,
+        other => other.clone(),
+    }
+}
+
+/// Dependencies that are not taken from a registry, each with its name: they can put anything in a package's place.
+fn local(manifest: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let tables = ["dependencies", "devDependencies", "optionalDependencies", "peerDependencies", "dev-dependencies"];
+    let nested = manifest.get("workspace").and_then(|workspace| workspace.get("dependencies"));
+    let tables = tables.into_iter().filter_map(|key| manifest.get(key)).chain(nested);
+    let entries = tables.filter_map(Value::as_object).flatten();
+    entries.filter(|(_, value)| is_local(value)).map(|(name, value)| (name.as_str(), value))
+}
+
+fn is_local(value: &Value) -> bool {
+    match value {
+        Value::String(text) => {
+            ["file:", "link:", "portal:", "git", "http"].iter().any(|head| text.starts_with(head))
+                || text.contains("://")
+                || text.contains('/')
+        }
+        Value::Object(map) => ["path", "git", "registry", "package"].iter().any(|key| map.contains_key(*key)),
         _ => false,
-    };
-    (!is_empty).then_some(found)
+    }
 }
 
 #[cfg(test)]
@@ -149,21 +199,29 @@ mod tests {
         assert!(changed("web/package.json", base, &base.replace("node --test", "true")));
         assert!(changed("package.json", base, "{"));
         assert!(changed("package.json", base, "{}"));
-        assert!(!changed("package.json", base, &base.replace("{\"scripts\"", "{\"version\": \"2\", \"scripts\"")));
-        assert!(changed("package.json", base, &base.replace("{\"scripts\"", "{\"type\": \"module\", \"scripts\"")));
+        assert!(changed("package.json", base, &base.replace("\"1\"", "\"file:./mine\"")));
+        for key in ["type", "imports", "exports", "main", "workspaces", "jest"] {
+            assert!(changed("package.json", base, &base.replacen('{', &format!("{{\"{key}\": \"x\", "), 1)), "{key}");
+        }
     }
 
     #[test]
     fn cargo_and_python_manifests_are_read() {
         let cargo = "[package]\nname = \"a\"\n[dependencies]\nb = \"1\"\n";
         assert!(!changed("Cargo.toml", cargo, &cargo.replace("b = ", "c = ")));
-        assert!(changed("Cargo.toml", cargo, &cargo.replace("name", "autotests = false\nname")));
-        assert!(changed("Cargo.toml", cargo, &format!("{cargo}[lib]\ntest = false\n")));
-        assert!(changed("Cargo.toml", cargo, &format!("{cargo}[lib]\npath = \"src/other.rs\"\n")));
-        assert!(changed("Cargo.toml", cargo, &format!("{cargo}[workspace]\ndefault-members = [\"part\"]\n")));
-        assert!(changed("Cargo.toml", cargo, &cargo.replace("name", "build = \"gen.rs\"\nname")));
         assert!(!changed("Cargo.toml", cargo, &cargo.replace("name", "version = \"2.0.0\"\nname")));
-        assert!(changed("Cargo.toml", cargo, &format!("{cargo}[[test]]\nname = \"t\"\nharness = false\n")));
+        assert!(changed("Cargo.toml", cargo, &cargo.replace("name", "autotests = false\nname")));
+        assert!(changed("Cargo.toml", cargo, &cargo.replace("\"1\"", "{ path = \"mine\" }")));
+        for more in [
+            "[lib]\ntest = false",
+            "[lib]\npath = \"src/other.rs\"",
+            "[lib]\npath = \"src/b.rs\"",
+            "[[test]]\nname = \"t\"\nharness = false",
+            "[workspace]\nmembers = [\"p\"]\ndefault-members = [\"p\"]",
+            "[features]\nfull = [\"b\"]",
+        ] {
+            assert!(changed("Cargo.toml", cargo, &format!("{cargo}{more}\n")), "{more}");
+        }
         let python = "[project]\nname = \"a\"\n";
         assert!(!changed("pyproject.toml", python, &format!("{python}version = \"2\"\n")));
         assert!(changed("pyproject.toml", python, &format!("{python}[tool.pytest.ini_options]\naddopts = \"-k x\"\n")));

@@ -101,7 +101,7 @@ impl Attempt<'_> {
 fn not_started(name: &str, why: &str) -> Judged {
     let mut result = GateResult::new(name, GateStatus::Failed).because("not-started");
     result.evidence.push(loopwright_core::gate::excerpt::line(why));
-    Judged { result, tests: Default::default() }
+    Judged { result, tests: Default::default(), shown: Default::default() }
 }
 
 /// A report's place in the checkout; a path that leads out is none.

@@ -68,6 +68,7 @@ pub fn examine(
     });
     let mut sensitive = paths::sensitive(files, sensitive, |path| facts.base_paths.contains(path))?;
     sensitive.extend(facts.added.iter().flat_map(steering));
+    sensitive.extend(rewritten_tests(facts));
     let mut notes = protected.notes;
     notes.extend(test_edits(facts));
     Ok(Examination {
@@ -87,8 +88,24 @@ fn secrets(facts: &Facts, scanner: &Scanner, texts: &[(&str, &str)]) -> Vec<Hit>
     scanner.candidate(&Candidate { added: &facts.added, before: &before, names: &names, texts })
 }
 
+/// Most rewritten tests that are named.
+const REWRITTEN_MAX: usize = 10;
+
 /// Only changed files can lose a test, and a moved one is in two changed files.
 fn missing_tests(facts: &Facts) -> Vec<Missing> {
+    let (base, sealed) = inventories(facts);
+    inventory::compare(&base, &sealed)
+}
+
+/// A test among the code cannot be put back from base, so one whose text changed needs a person.
+fn rewritten_tests(facts: &Facts) -> Vec<SensitivePath> {
+    let (base, sealed) = inventories(facts);
+    let rewritten = inventory::rewritten(&base, &sealed).into_iter().take(REWRITTEN_MAX);
+    rewritten.map(|path| SensitivePath { path, why: "a test that base has was rewritten".to_owned() }).collect()
+}
+
+/// The tests of both versions of the changed files.
+fn inventories(facts: &Facts) -> (Inventory, Inventory) {
     let side = |bytes: fn(&super::FileFact) -> Option<&[u8]>| {
         let files = facts.files.iter().filter(|file| Suite::of(&file.path).is_some());
         let texts = files.filter_map(move |file| Some((file.path.as_str(), bytes(file)?)));
@@ -96,7 +113,7 @@ fn missing_tests(facts: &Facts) -> Vec<Missing> {
         let texts = texts.filter(|(_, bytes)| bytes.len() <= FILE_BYTES_MAX);
         Inventory::of(texts.map(|(path, bytes)| (path, String::from_utf8_lossy(bytes))))
     };
-    inventory::compare(&side(|file| file.before.as_deref()), &side(|file| file.after.as_deref()))
+    (side(|file| file.before.as_deref()), side(|file| file.after.as_deref()))
 }
 
 /// Code that reaches for its own test run, whatever file it is in.

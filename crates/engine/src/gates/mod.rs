@@ -23,6 +23,7 @@ use crate::workspace::{ChangeStatus, Sealed, Workspace, WorkspaceError, Workspac
 use attempt::Attempt;
 use loopwright_core::gate::counts::{Seen, Summary};
 use loopwright_core::gate::{self, GateResult, GateStatus};
+use loopwright_core::inventory::is_suite;
 use loopwright_core::paths::{GlobError, Globs};
 use loopwright_core::secrets::Hit;
 use loopwright_core::spec::{CountFloor, Gate, ParseGate, RunGate};
@@ -76,8 +77,10 @@ pub enum GatesError {
 pub struct BaseResult {
     /// How it ended there; comparisons with base left out.
     pub result: GateResult,
-    /// The tests it showed.
+    /// The tests it showed, in its report where it wrote one.
     pub seen: Seen,
+    /// The tests its output showed.
+    pub shown: Seen,
 }
 
 /// What the gates said about base, by name.
@@ -89,7 +92,8 @@ impl Baseline {
     pub fn of(results: impl IntoIterator<Item = GateResult>) -> Self {
         let restored = results.into_iter().map(|result| {
             let summary = result.tests.map(|passed| Summary { passed, ..Summary::default() });
-            (result.name.clone(), BaseResult { result, seen: Seen { summary, ..Seen::default() } })
+            let seen = Seen { summary, ..Seen::default() };
+            (result.name.clone(), BaseResult { result, shown: seen.clone(), seen })
         });
         Self(restored.collect())
     }
@@ -146,7 +150,9 @@ impl Gates<'_> {
         for run in resolved.runs().filter(|run| run.gate.red_before || needs_base(&run.gate)) {
             let base = self.workspace.base.clone();
             let seen = self.repeat(run, &base, &[], None).await?;
-            baseline.0.insert(run.gate.name.clone(), BaseResult { result: seen.result, seen: seen.tests });
+            baseline
+                .0
+                .insert(run.gate.name.clone(), BaseResult { result: seen.result, seen: seen.tests, shown: seen.shown });
         }
         Ok(baseline)
     }
@@ -198,28 +204,37 @@ impl Gates<'_> {
         })
     }
 
-    /// Base's inputs first; where the maker edited them, once more as sealed, and both must pass.
+    /// Base's inputs first; where the maker edited them, once more as sealed. Where there are new ones, before all that
+    /// once without them: a new suite in the same process can change what the old ones mean. All must pass.
     async fn run_gate(
         &self,
         run: &ResolvedRun,
         sealed: &Sealed,
         baseline: &Baseline,
     ) -> Result<GateResult, GatesError> {
-        let edited = edited_of(run, sealed)?;
+        let touched = Touched::of(run, sealed)?;
         let base = baseline.0.get(&run.gate.name);
-        let mut result = self.repeat(run, &sealed.commit, &edited, base).await?.result;
-        if !edited.is_empty() {
-            result.evidence.push(format!("ran with base's {}", shorten(&edited)));
-            if result.is_passed() {
-                let flaky = result.flaky;
-                let facts = std::mem::take(&mut result.evidence);
-                result = self.repeat(run, &sealed.commit, &[], base).await?.result;
-                result.flaky |= flaky;
-                result.evidence.splice(0..0, facts);
-                result.evidence.push("ran again as sealed".to_owned());
+        let mut facts = Vec::new();
+        let mut flaky = false;
+        let mut result = GateResult::new(&run.gate.name, GateStatus::Failed).because("not-run");
+        for look in touched.looks() {
+            let (commit, restore) = match look {
+                Look::WithoutNew => {
+                    (self.workspaces.without(self.workspace, &sealed.commit, &touched.new).await?, &touched.edited)
+                }
+                Look::WithBase => (sealed.commit.clone(), &touched.edited),
+                Look::AsSealed => (sealed.commit.clone(), &Vec::new()),
+            };
+            result = self.repeat(run, &commit, restore, base).await?.result;
+            facts.extend(touched.told(look));
+            flaky |= result.flaky;
+            if !result.is_passed() {
+                break;
             }
-            result.inputs_edited = true;
         }
+        result.flaky = flaky;
+        result.evidence.splice(0..0, facts);
+        result.inputs_edited = !touched.declared.is_empty();
         result.red_before = base.is_some_and(|base| base.result.status == GateStatus::Rejected);
         Ok(result)
     }
@@ -268,16 +283,66 @@ fn needs_base(gate: &RunGate) -> bool {
 pub fn edited_inputs(resolved: &Resolved, sealed: &Sealed) -> Result<Vec<String>, GatesError> {
     let mut edited = BTreeSet::new();
     for run in resolved.runs() {
-        edited.extend(edited_of(run, sealed)?);
+        edited.extend(Touched::of(run, sealed)?.declared);
     }
     Ok(edited.into_iter().collect())
 }
 
-/// The gate's inputs that base has and the candidate changed or deleted.
-fn edited_of(run: &ResolvedRun, sealed: &Sealed) -> Result<Vec<String>, GatesError> {
-    let globs = Globs::new(&run.inputs)?;
-    let existed = sealed.changes.iter().filter(|change| change.status != ChangeStatus::Added);
-    Ok(existed.filter(|change| globs.matches(&change.path)).map(|change| change.path.clone()).collect())
+/// What a candidate did to the files that decide a gate.
+#[derive(Debug, Default)]
+struct Touched {
+    /// Files of base that are put back: the gate's inputs, and suites that runners find by their names.
+    edited: Vec<String>,
+    /// New ones among or beside them.
+    new: Vec<String>,
+    /// Of both, what needs a human: declared inputs, and new files that a program reads before base's.
+    declared: Vec<String>,
+}
+
+impl Touched {
+    fn of(run: &ResolvedRun, sealed: &Sealed) -> Result<Self, GatesError> {
+        let globs = Globs::new(&run.inputs)?;
+        let mut touched = Self::default();
+        for change in &sealed.changes {
+            let path = &change.path;
+            let (is_input, outranks) = (globs.matches(path), run.unasked.contains(path));
+            let is_new = change.status == ChangeStatus::Added;
+            if is_input || outranks || is_suite(path) {
+                if is_new { &mut touched.new } else { &mut touched.edited }.push(path.clone());
+            }
+            if outranks || (is_input && !is_new) {
+                touched.declared.push(path.clone());
+            }
+        }
+        Ok(touched)
+    }
+
+    /// The runs that together decide, strictest first.
+    fn looks(&self) -> Vec<Look> {
+        let new = (!self.new.is_empty()).then_some(Look::WithoutNew);
+        let edited = (!self.edited.is_empty()).then_some(Look::AsSealed);
+        new.into_iter().chain([Look::WithBase]).chain(edited).collect()
+    }
+
+    /// What a reader is told about a run, where it was not simply the sealed tree's.
+    fn told(&self, look: Look) -> Option<String> {
+        match look {
+            Look::WithoutNew => Some(format!("ran without the new {}", shorten(&self.new))),
+            Look::WithBase => (!self.edited.is_empty()).then(|| format!("ran with base's {}", shorten(&self.edited))),
+            Look::AsSealed => Some("ran again as sealed".to_owned()),
+        }
+    }
+}
+
+/// What one run of a gate sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// Base's inputs, and none of the new ones.
+    WithoutNew,
+    /// Base's inputs, and the new ones.
+    WithBase,
+    /// The candidate's own.
+    AsSealed,
 }
 
 fn shorten(paths: &[String]) -> String {

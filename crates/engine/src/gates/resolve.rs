@@ -30,6 +30,8 @@ pub struct ResolvedRun {
     pub program: Program,
     /// Globs of the files that decide it: declared ones, and every file of base named in the command.
     pub inputs: Vec<String>,
+    /// Files that its program reads although nobody names them, whether base has them or not.
+    pub unasked: Vec<String>,
     print: Option<Print>,
 }
 
@@ -152,11 +154,12 @@ fn resolve_run(gate: &RunGate, base: &BTreeSet<String>, env: &GateEnv) -> Result
     }
     let named = gate.run.iter().filter_map(|word| file_word(word)).filter(|path| base.contains(path));
     let name = first.rsplit('/').next().unwrap_or(first);
-    let implicit = IMPLICIT.iter().filter(|(known, _)| *known == name).flat_map(|(_, files)| files.iter());
-    let implicit = implicit.map(|file| (*file).to_owned()).filter(|file| base.contains(file));
+    let unasked = IMPLICIT.iter().filter(|(known, _)| *known == name).flat_map(|(_, files)| files.iter());
+    let unasked: Vec<String> = unasked.map(|file| (*file).to_owned()).collect();
+    let implicit = unasked.iter().filter(|file| base.contains(*file)).cloned();
     let mut inputs: Vec<String> = named.chain(implicit).map(|path| escape_glob(&path)).collect();
     inputs.extend(gate.inputs.iter().flatten().cloned());
-    Ok(ResolvedRun { gate: gate.clone(), print: Print::of(&program), program, inputs })
+    Ok(ResolvedRun { gate: gate.clone(), print: Print::of(&program), program, inputs, unasked })
 }
 
 fn program(gate: &RunGate, word: &str, base: &BTreeSet<String>, env: &GateEnv) -> Result<Program, ResolveError> {

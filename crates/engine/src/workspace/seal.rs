@@ -143,6 +143,23 @@ pub enum Refusal {
     FileTooLarge(u64),
 }
 
+/// What running tests leaves behind, whether the repository ignores it or not: nobody reads it, and some of it runs in the
+/// place of the code beside it. Where base itself has such files they are seen like all others.
+const LITTER: [&str; 12] = [
+    "--exclude=__pycache__/",
+    "--exclude=*.py[co]",
+    "--exclude=.pytest_cache/",
+    "--exclude=.mypy_cache/",
+    "--exclude=.ruff_cache/",
+    "--exclude=.nyc_output/",
+    "--exclude=node_modules/",
+    "--exclude=target/debug/",
+    "--exclude=target/release/",
+    "--exclude=target/.rustc_info.json",
+    "--exclude=target/.rustdoc_fingerprint.json",
+    "--exclude=target/CACHEDIR.TAG",
+];
+
 impl Workspaces {
     /// Seals the files of a workspace as they are now. The maker must be dead.
     ///
@@ -253,7 +270,10 @@ impl Workspaces {
         entries: &[index::Entry],
     ) -> Result<Survey, WorkspaceError> {
         let call = self.engine.call("git.ls-files").index(rules).work_tree(&workspace.dir).out_max(TREE_MAX);
-        let answer = self.git().run(call.inside(&workspace.dir).args(["-z", "--others", "--exclude-standard"])).await?;
+        let answer = self
+            .git()
+            .run(call.inside(&workspace.dir).args(["-z", "--others", "--exclude-standard"]).args(LITTER))
+            .await?;
         let is_new = |path: &&[u8]| !path.is_empty() && *path != PR_BODY && index::find(entries, path).is_none();
         let listed: Vec<_> = answer.stdout.split(|byte| *byte == 0).filter(is_new).map(<[u8]>::to_vec).collect();
         let (dir, view) = (workspace.dir.clone(), view_of(workspace));
