@@ -18,10 +18,11 @@ struct Component {
     version: fn() -> Option<String>,
 }
 
-const COMPONENTS: [Component; 4] = [
+const COMPONENTS: [Component; 5] = [
     Component { package: "git", version: || version_of("git") },
     Component { package: "postgresql", version: postgres_version },
     Component { package: "python3", version: || version_of("python3") },
+    Component { package: "python3-pytest", version: pytest_version },
     Component { package: "nodejs", version: || version_of("node") },
 ];
 
@@ -35,6 +36,13 @@ pub(crate) fn run() -> Result<(), String> {
         report(component.package, word, &version);
     }
     setup_nextest()
+}
+
+/// pytest of the system's own Python, which is the one that tests start.
+fn pytest_version() -> Option<String> {
+    let mut command = program("python3");
+    command.args(["-m", "pytest", "--version"]).env("PATH", TRUSTED_PATH);
+    ask(command)
 }
 
 fn report(name: &str, word: &str, version: &str) {

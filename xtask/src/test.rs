@@ -2,7 +2,7 @@
 
 use crate::command::{cargo, run as run_command, watch};
 use crate::summary::{self, Counts};
-use crate::{hostile, setup, soak, tidy};
+use crate::{hostile, setup, soak, tidy, trust};
 use std::path::Path;
 use std::time::Instant;
 
@@ -73,6 +73,12 @@ const STEPS: &[Step] = &[
         name: "soak",
         when: When::Whole,
         work: Work::Inside(|| soak::Soak::of(&["--kills", "25"]).and_then(|soak| soak.run())),
+    },
+    // Every class of makers once, and some twice; all crossings are `cargo xtask trust`.
+    Step {
+        name: "trust",
+        when: When::Whole,
+        work: Work::Inside(|| trust::Trust::of(&["--sample", "120"]).and_then(|trust| trust.run())),
     },
     Step {
         name: "documentation's examples",

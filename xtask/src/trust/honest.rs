@@ -36,13 +36,18 @@ fn new_test(program: &Program) -> Option<String> {
     if let Some(path) = new_test_path(program) {
         return Some(fix(program) + &put(&path, &suite(program, Edit::HeldOut)));
     }
-    // A second module beside the first, in the same file.
+    let source = program.source(&program.fixed);
     let more = suite(program, Edit::HeldOut);
-    let more = match program.gate {
-        Gate::Inline => more.replace("mod tests", "mod more"),
-        _ => format!("#[cfg(test)]\nmod more {{\n    {more}}}\n"),
+    let text = match program.gate {
+        // Further tests in the module that is there.
+        Gate::Inline => {
+            let tests = more.split_once("use super::*;\n").map_or("", |(_, tests)| tests);
+            source.trim_end().trim_end_matches('}').to_owned() + tests
+        }
+        // A second module beside the first, in the same file.
+        _ => format!("{source}\n#[cfg(test)]\nmod more {{\n    {more}}}\n"),
     };
-    Some(put(&program.source_path(), &format!("{}\n{more}", program.source(&program.fixed))))
+    Some(put(&program.source_path(), &text))
 }
 
 fn renamed(program: &Program) -> Option<String> {

@@ -75,8 +75,25 @@ const TABLES: [(Language, &str); 3] = [
     (Language::Rust, include_str!("programs/rust.txt")),
 ];
 
-/// Every program.
+/// Every program, with a runner that this machine has.
 pub(super) fn all() -> Vec<Program> {
+    let mut programs = written();
+    for (gate, other, argv) in [
+        (Gate::Npm, Gate::Node, ["npm", "--version"].as_slice()),
+        (Gate::Pytest, Gate::Unittest, &["python3", "-m", "pytest", "--version"]),
+    ] {
+        let mut ask = crate::command::program(argv[0]);
+        ask.args(&argv[1..]).env("PATH", super::world::SYSTEM_PATH);
+        if crate::command::ask(ask).is_none() {
+            eprintln!("trust: no {}, its programs use another runner", argv[argv.len() - 2]);
+            programs.iter_mut().filter(|program| program.gate == gate).for_each(|program| program.gate = other);
+        }
+    }
+    programs
+}
+
+/// Every program as its table says.
+pub(super) fn written() -> Vec<Program> {
     let programs = |table: &'static str| {
         table.strip_prefix("=== ").unwrap_or(table).split(
             "
@@ -266,7 +283,7 @@ mod checks {
 
     #[test]
     fn there_are_ten_programs_of_each_language_and_each_has_enough_cases() {
-        let all = all();
+        let all = written();
         for language in [Language::Python, Language::JavaScript, Language::Rust] {
             assert!(all.iter().filter(|program| program.language == language).count() >= 10, "{}", language.word());
         }

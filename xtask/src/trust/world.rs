@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const OUTPUT_MAX: u64 = 4 << 20;
 
 /// Where the system's programs are.
-const SYSTEM_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+pub(super) const SYSTEM_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Whether loops name held-out cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
