@@ -176,6 +176,7 @@ fn h084_gates_see_no_checkers_secrets_and_no_outbox() {
     let stage = Stage::new();
     let evil = "write calc.sh \"add() { echo $(($1 + $2)); }\\nenv | grep -c NONCE > seen.txt\\n\
         test -z \\\"$LOOPWRIGHT_VERDICT$LOOPWRIGHT_NONCE$LOOPWRIGHT_OUTBOX$LOOP_OUTBOX\\\" || exit 1\\n\"\n";
-    let _ = stage.maker(evil).ships();
+    // Code that names the engine's variables needs a human; that it got so far shows that the gate passed.
+    let _ = stage.maker(evil).ends("escalated", "sensitive-path");
     assert!(files(&stage.state()).iter().all(|file| !file.ends_with("seen.txt")), "a gate's checkout goes with it");
 }
