@@ -3,12 +3,15 @@
 
 #[path = "egress/clients.rs"]
 mod clients;
+mod common;
 #[path = "egress/hosts.rs"]
 mod hosts;
 #[path = "egress/opened.rs"]
 mod opened;
 #[path = "egress/providers.rs"]
 mod providers;
+#[path = "egress/rounds.rs"]
+mod rounds;
 #[path = "egress/tunnels.rs"]
 mod tunnels;
 #[path = "egress/world.rs"]

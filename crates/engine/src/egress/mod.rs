@@ -155,6 +155,10 @@ impl Egress {
         if self.bundle.is_some() {
             env.extend(CERTIFICATE_VARIABLES.map(|name| (name, BUNDLE_INSIDE.to_owned())));
         }
+        if !self.shared.providers.is_empty() {
+            env.push(("LOOPWRIGHT_PROVIDERS", format!("{proxy}/provider")));
+            env.push(("LOOPWRIGHT_PROVIDER_TOKEN", self.token().to_owned()));
+        }
         env
     }
 
