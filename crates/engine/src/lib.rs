@@ -67,8 +67,13 @@
 //! or the local forge is bound. The names of outcomes that the seed of this library used are [`RoundOutcome::Shipped`]
 //! (`Proceeded`) and [`RoundOutcome::OverBudget`] (`BudgetExhausted`).
 //!
-//! What holds an agent is said in each report's `boundary`: today process trees are ended whole and files are private
-//! copies; the kernel holds neither files nor network. The programs in `examples/` run as they stand.
+//! What holds an agent is said in each report's `boundary`. [`Command`](agents::Command) and [`Scripted`](agents::Scripted)
+//! start their programs behind walls that the kernel keeps: they see a [`room`] of their own and nothing else of this
+//! machine. Gates do too. An agent of your own that starts no program has your program's own reach, and the boundary names
+//! it as a gap; one that does start programs enters [`Invocation::room`](agents::Invocation) and says so in its
+//! [`Capabilities`](agents::Capabilities). Where the kernel cannot hold agents, loops at L2 and L3 are refused unless their
+//! spec says `sandbox: off`; see [`boundary`]. A program that holds keys should call [`proc::make_undumpable`] early.
+//! The programs in `examples/` run as they stand.
 
 pub mod agents;
 pub mod boundary;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 pub use sandbox::{
     Cancel, Captured, Confine, Cookie, Ended, Flow, How, Limits, Mount, Network, Resources, Spawn, SpawnError,
-    SpawnErrorKind, Started, Stdin, Stream, Trust, Watch, What, sweep,
+    SpawnErrorKind, Started, Stdin, Stream, Trust, Watch, What, make_undumpable, sweep,
 };
 
 /// The seam's name for a process.

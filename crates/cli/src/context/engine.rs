@@ -49,6 +49,8 @@ impl Context {
     /// The engine as the store's one owner, with what was left by a dead one taken to its end and questions that nobody
     /// answered in time closed. Every verb that changes something starts here.
     pub(crate) async fn owner(&self, repo: Option<&UserRepo>, cancel: &Cancel) -> Result<Engine, CommandError> {
+        // From here on agents may run beside us, and this process knows keys. A kernel that says no leaves what was before.
+        let _ = loopwright::proc::make_undumpable();
         let engine = Engine::open(self.settings(repo)?).await?;
         self.recover(&engine, cancel).await?;
         Ok(engine)

@@ -105,7 +105,9 @@ async fn try_gates(
     let workspace = spaces.create(&spec.name, &round, &base.commit, &Method::Copy.into()).await.map_err(broke)?;
     let ways = engine.ways(&round, &rooms, spec)?;
     let rooms = rooms.reaching(&ways);
-    let env = GateEnv { extra_path: rooms.path().to_vec(), ..GateEnv::default() };
+    let secret = |name: &String| Some((name.into(), engine.settings().known_secrets.get(name)?.into()));
+    let vars = spec.secrets.iter().filter_map(secret).collect();
+    let env = GateEnv { extra_path: rooms.path().to_vec(), vars };
     let trial = Trial {
         spaces: &spaces,
         workspace: &workspace,

@@ -17,6 +17,9 @@ impl Run<'_> {
             None => self.pin().await?,
         };
         self.stage(Stage::Isolate, format!("workspace at {}", &base.0.as_str()[..12.min(base.0.as_str().len())]));
+        for folder in self.rooms.left_out() {
+            self.stage(Stage::Isolate, folder.clone());
+        }
         self.warm(&base.0, Stage::Isolate).await?;
         let name = self.spec().name.clone();
         let making = Making { method: self.rooms.method(), extra_lower: self.rooms.extra_lower(), warm: Warm::Kept };
