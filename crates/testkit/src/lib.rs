@@ -7,15 +7,19 @@
     reason = "tests start the real binary, read the test runner's environment and print what went wrong"
 )]
 
+mod canary;
 pub mod env;
 pub mod redact;
 pub mod repo;
 mod skip;
+pub mod tripwires;
 pub mod wait;
 
+pub use canary::Canary;
 pub use env::{Ran, TestEnv};
 pub use repo::{TestRepo, TreeDigest};
 pub use skip::skip;
+pub use tripwires::Tripwires;
 
 /// Where tests look for programs: the system's folders, whatever the developer's shell says.
 pub const TRUSTED_PATH: &str = "/usr/local/bin:/usr/bin:/bin";

@@ -100,18 +100,29 @@ fn h075_a_maker_that_wants_a_person_gets_none() {
 
 #[test]
 fn h121_nothing_of_the_users_environment_is_seen() {
-    let mut stage = Stage::new();
-    let env = std::mem::replace(&mut stage.env, loopwright_testkit::TestEnv::new("/bin/false"));
-    stage.env = env.with_env("GITHUB_TOKEN", "canary-value-7").with_env("SSH_AUTH_SOCK", "/run/canary-value-7");
+    let stage = Stage::new().with_env("GITHUB_TOKEN", "canary-value-7");
+    let stage = stage.with_env("SSH_AUTH_SOCK", "/run/canary-value-7");
     let steps = format!("{FIX}run sh -c \"env | sort > seen.txt\"");
     let round = stage.maker(&steps).ships().never_shows("canary-value-7");
     let seen = round.shipped_file("seen.txt");
     assert!(!seen.contains(&stage.env.home().display().to_string()), "another HOME: {seen}");
 }
 
+/// Everybody it can see, which behind walls is its own tree; on the host itself it would be the whole machine.
+const KILLS_ALL: &str = "run sh -c \"grep -q 4294967295 /proc/self/uid_map || { kill -9 1; kill -9 $PPID; kill -9 -1; }\"";
+
 #[test]
-fn h078_a_maker_that_kills_the_engine_ships_nothing_and_is_swept_later() {
-    let stage = Stage::new();
+fn h078_a_maker_that_kills_everybody_it_sees_kills_itself() {
+    let stage = Stage::new().with("attempts: 1");
+    stage.maker(&format!("{FIX}setsid-child sleep 600\nkill-parent KILL\n{KILLS_ALL}\nhang")).ends("rejected", "maker-failed");
+    let script = format!("@ maker\n{FIX}@ checker\n{KILLS_ALL}\nhang\n");
+    let round = Stage::new().with("attempts: 1").script(&script);
+    assert_eq!(round.json["outcome"], "failed", "{}", round.story());
+}
+
+#[test]
+fn h078_a_maker_without_walls_that_kills_the_engine_ships_nothing_and_is_swept_later() {
+    let stage = Stage::new().with("sandbox: off");
     stage.commit(&format!("@ maker\n{FIX}setsid-child sleep 600\nkill-parent KILL\nhang\n{PASS}"));
     let before = stage.repo.tree_digest();
     let mut command = stage.env.command(stage.repo.path());

@@ -33,8 +33,13 @@ pub(crate) struct Stage {
 impl Stage {
     /// A repository whose one function subtracts instead of adding, with a test that says so.
     pub(crate) fn new() -> Self {
+        Self::named("project")
+    }
+
+    /// The same in a folder of this name.
+    pub(crate) fn named(folder: &str) -> Self {
         let env = TestEnv::of_program(env!("CARGO_BIN_EXE_loopwright"));
-        let repo = env.repo("project");
+        let repo = env.repo(folder);
         repo.write("calc.sh", "add() { echo $(($1 - $2)); }\n")
             .write("tests/test_add.sh", "test_add() {\n  test \"$(add 2 3)\" = 5\n}\n. ./calc.sh\ntest_add\n")
             .write("check.sh", "set -e\nfor t in tests/test_*.sh; do sh \"$t\"; done\necho 1 passed\n")
@@ -76,6 +81,12 @@ impl Stage {
     /// A further line of front matter.
     pub(crate) fn with(mut self, line: &str) -> Self {
         self.extra.push(line.to_owned());
+        self
+    }
+
+    /// A variable of the user's own shell, from which the engine is started.
+    pub(crate) fn with_env(mut self, key: &str, value: &str) -> Self {
+        self.env = self.env.with_env(key, value);
         self
     }
 
@@ -260,6 +271,11 @@ impl Round {
 
     pub(crate) fn id(&self) -> String {
         self.json["round"].as_str().expect("a round has an id").to_owned()
+    }
+
+    /// The folder of the engine's own state.
+    pub(crate) fn state(&self) -> &Path {
+        &self.state
     }
 
     fn branch(&self) -> String {

@@ -8,7 +8,8 @@ use loopwright_core::verdict::{self, TreeChange};
 
 /// Bytes of diff a checker is shown.
 const DIFF_MAX: usize = 256 << 10;
-const CUT: &str = "the diff was too long and is cut here: you have not seen all of it, so do not pass it";
+const CUT: &str =
+    "the diff was too long, or a file in it is not text: you have not seen all of it, so do not pass it";
 /// Bytes of one context file.
 const CONTEXT_MAX: usize = 64 << 10;
 
@@ -92,13 +93,16 @@ impl Run<'_> {
         Ok(files)
     }
 
-    /// The diff from raw trees. One that does not fit is cut, and the checker is told that it did not see all.
+    /// The diff from raw trees. One that does not fit is cut, and of a file that is not text, which one zero byte makes of
+    /// any, nothing is shown; the checker is then told that it did not see all.
     async fn diff(&self, sealed: &Attempt) -> Result<(Vec<FileDiff>, Shown), Trouble> {
         let base = isolate::parse(self.round.facts().base.as_deref().unwrap_or_default())?;
         let commit = isolate::parse(sealed.commit.as_deref().unwrap_or_default())?;
         let diff = self.spaces.engine().unified_diff(&base, &commit, DIFF_MAX).await;
         let diff = diff.map_err(|error| Trouble::broke(Stage::Check, "diff", &error))?;
-        let shown = if diff.whole { Shown::Whole } else { Shown::Part };
+        // Lines of a file begin with a sign of their own, so no file can say this of itself.
+        let all_text = !diff.text.lines().any(|line| line.starts_with("Binary files "));
+        let shown = if diff.whole && all_text { Shown::Whole } else { Shown::Part };
         Ok((split(&diff.text), shown))
     }
 }
