@@ -17,7 +17,20 @@ fn h058_odd_folders_of_state_and_repository_are_only_names() {
 
 #[test]
 fn h058_folders_named_like_the_places_inside_are_only_folders() {
-    let names = ["workspace", "outbox", "sink", "items", "heldout", "home/loop", "run/loopwright", "proc/self", "tmp", "dev", "etc", "usr/bin"];
+    let names = [
+        "workspace",
+        "outbox",
+        "sink",
+        "items",
+        "heldout",
+        "home/loop",
+        "run/loopwright",
+        "proc/self",
+        "tmp",
+        "dev",
+        "etc",
+        "usr/bin",
+    ];
     let stage = names.iter().fold(Stage::new(), |stage, name| stage.base(&format!("{name}/calc.sh"), "exit 1\n"));
     let steps: String = names.iter().map(|name| format!("write {name}/new.txt \"{name}\\n\"\n")).collect();
     let round = stage.maker(&format!("{FIX}{steps}")).ships();
@@ -30,7 +43,9 @@ fn h058_folders_named_like_the_places_inside_are_only_folders() {
 fn h059_tracked_links_out_of_the_tree_lead_nowhere() {
     let stage = Stage::new();
     let (home, root) = (stage.env.home(), stage.env.root().to_owned());
-    for (name, target) in [("out", home.as_path()), ("up", std::path::Path::new("../../../..")), ("rooted", root.as_path())] {
+    for (name, target) in
+        [("out", home.as_path()), ("up", std::path::Path::new("../../../..")), ("rooted", root.as_path())]
+    {
         std::os::unix::fs::symlink(target, stage.repo.path().join(name)).expect("a link can be made");
     }
     let steps = format!(

@@ -5,7 +5,8 @@ use loopwright_testkit::Canary;
 use std::fs;
 
 /// Reads `[a, b]` a line and answers with a sum, once it is right.
-const PROGRAM: &str = "import json, sys\nfor line in sys.stdin:\n    a, b = json.loads(line)\n    print(json.dumps(a - b), flush=True)\n";
+const PROGRAM: &str =
+    "import json, sys\nfor line in sys.stdin:\n    a, b = json.loads(line)\n    print(json.dumps(a - b), flush=True)\n";
 
 fn stage(cases: &str) -> Stage {
     let stage = Stage::new().base("add.py", PROGRAM);

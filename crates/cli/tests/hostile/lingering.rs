@@ -46,7 +46,11 @@ impl Mark {
     /// The process namespaces they are in, other than this test's own.
     fn namespaces(&self) -> BTreeSet<String> {
         let own = namespace("self");
-        self.living().iter().filter_map(|pid| namespace(&pid.to_string())).filter(|one| Some(one) != own.as_ref()).collect()
+        self.living()
+            .iter()
+            .filter_map(|pid| namespace(&pid.to_string()))
+            .filter(|one| Some(one) != own.as_ref())
+            .collect()
     }
 
     #[track_caller]

@@ -26,7 +26,8 @@ fn h120_a_maker_leaves_nothing_for_its_gates() {
 #[test]
 fn h120_a_maker_leaves_nothing_for_its_checker() {
     let stage = ignoring().base("look.sh", LOOK);
-    let script = format!("@ maker\n{FIX}{POISON}\n@ checker\nrun sh -c \"sh look.sh || kill -9 $PPID\"\n{PASS_STEPS}\n");
+    let script =
+        format!("@ maker\n{FIX}{POISON}\n@ checker\nrun sh -c \"sh look.sh || kill -9 $PPID\"\n{PASS_STEPS}\n");
     let _ = stage.script(&script).ships();
 }
 

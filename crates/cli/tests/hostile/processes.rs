@@ -109,12 +109,15 @@ fn h121_nothing_of_the_users_environment_is_seen() {
 }
 
 /// Everybody it can see, which behind walls is its own tree; on the host itself it would be the whole machine.
-const KILLS_ALL: &str = "run sh -c \"grep -q 4294967295 /proc/self/uid_map || { kill -9 1; kill -9 $PPID; kill -9 -1; }\"";
+const KILLS_ALL: &str =
+    "run sh -c \"grep -q 4294967295 /proc/self/uid_map || { kill -9 1; kill -9 $PPID; kill -9 -1; }\"";
 
 #[test]
 fn h078_a_maker_that_kills_everybody_it_sees_kills_itself() {
     let stage = Stage::new().with("attempts: 1");
-    stage.maker(&format!("{FIX}setsid-child sleep 600\nkill-parent KILL\n{KILLS_ALL}\nhang")).ends("rejected", "maker-failed");
+    stage
+        .maker(&format!("{FIX}setsid-child sleep 600\nkill-parent KILL\n{KILLS_ALL}\nhang"))
+        .ends("rejected", "maker-failed");
     let script = format!("@ maker\n{FIX}@ checker\n{KILLS_ALL}\nhang\n");
     let round = Stage::new().with("attempts: 1").script(&script);
     assert_eq!(round.json["outcome"], "failed", "{}", round.story());

@@ -2,7 +2,7 @@
 //! and the look at all of it after a round in which every role ran `attack.py`.
 
 use crate::stage::{FIX, PASS_STEPS, Round, Stage, TESTS, files};
-use loopwright_testkit::{Canary, Tripwires, TreeDigest, tripwires};
+use loopwright_testkit::{Canary, TreeDigest, Tripwires, tripwires};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -159,7 +159,11 @@ fn attacks_get_through_where_nothing_holds_them() {
     target.stage.commit("@ maker\nsay nothing\n");
     let python = |number: u32| {
         let mut command = std::process::Command::new("python3");
-        command.current_dir(target.stage.repo.path()).arg("attack.py").arg(number.to_string()).env("LW_CANARY_ENV", "x");
+        command
+            .current_dir(target.stage.repo.path())
+            .arg("attack.py")
+            .arg(number.to_string())
+            .env("LW_CANARY_ENV", "x");
         let output = command.output().expect("python starts");
         assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stdout).into_owned()

@@ -77,7 +77,11 @@ fn h046_descriptors_have_a_ceiling() {
 fn h122_no_other_start_reads_the_users_secrets() {
     let target = Target::new();
     let attack = "python3 attack.py 122 115 110 >&2 || exit 7\n";
-    target.stage.repo.write("probe.sh", format!("{attack}echo one\n")).write("prepare.sh", format!("{attack}echo done\n"));
+    target
+        .stage
+        .repo
+        .write("probe.sh", format!("{attack}echo one\n"))
+        .write("prepare.sh", format!("{attack}echo done\n"));
     target.stage.repo.write("held.sh", format!("{attack}while read line; do echo \"$line\"; done\n"));
     let cases = target.stage.env.root().join("cases.jsonl");
     std::fs::write(&cases, "{\"in\": 1, \"out\": 1}\n{\"in\": 2, \"out\": 2}\n").expect("a file can be written");

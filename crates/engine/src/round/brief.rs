@@ -8,8 +8,7 @@ use loopwright_core::verdict::{self, TreeChange};
 
 /// Bytes of diff a checker is shown.
 const DIFF_MAX: usize = 256 << 10;
-const CUT: &str =
-    "the diff was too long, or a file in it is not text: you have not seen all of it, so do not pass it";
+const CUT: &str = "the diff was too long, or a file in it is not text: you have not seen all of it, so do not pass it";
 /// Bytes of one context file.
 const CONTEXT_MAX: usize = 64 << 10;
 
