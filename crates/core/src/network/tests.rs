@@ -123,45 +123,28 @@ fn tunnels(entries: &[&str], asked: &[&str], expected: Expect) {
     expected.assert_eq(&asked.iter().map(line).collect::<String>());
 }
 
+const ENTRIES: [&str; 10] = [
+    "docs.example.org",
+    "*.wild.org",
+    "alt.org:8443",
+    "127.0.0.1:8080",
+    "localhost:3000",
+    "inspect GET https://in.org/v1/*",
+    "GET http://plain.org/",
+    "private corp.example.net",
+    "db:5432",
+    "git.internal",
+];
+
 #[test]
 fn tunnels_go_where_an_entry_names_host_and_port() {
+    let asked = "docs.example.org:443 DOCS.example.org.:80 docs.example.org:22 example.org:443 xdocs.example.org:443 \
+                 a.wild.org:443 a.b.wild.org:443 wild.org:443 awild.org:443 alt.org:8443 alt.org:443 127.0.0.1:8080 \
+                 127.0.0.1:80 [::ffff:127.0.0.1]:8080 localhost:3000 in.org:443 plain.org:80 plain.org:443 \
+                 corp.example.net:443 db:5432 git.internal:443 evil.org:443";
     tunnels(
-        &[
-            "docs.example.org",
-            "*.wild.org",
-            "alt.org:8443",
-            "127.0.0.1:8080",
-            "localhost:3000",
-            "inspect GET https://in.org/v1/*",
-            "GET http://plain.org/",
-            "private corp.example.net",
-            "db:5432",
-            "git.internal",
-        ],
-        &[
-            "docs.example.org:443",
-            "DOCS.example.org.:80",
-            "docs.example.org:22",
-            "example.org:443",
-            "xdocs.example.org:443",
-            "a.wild.org:443",
-            "a.b.wild.org:443",
-            "wild.org:443",
-            "awild.org:443",
-            "alt.org:8443",
-            "alt.org:443",
-            "127.0.0.1:8080",
-            "127.0.0.1:80",
-            "[::ffff:127.0.0.1]:8080",
-            "localhost:3000",
-            "in.org:443",
-            "plain.org:80",
-            "plain.org:443",
-            "corp.example.net:443",
-            "db:5432",
-            "git.internal:443",
-            "evil.org:443",
-        ],
+        &ENTRIES,
+        &asked.split(' ').collect::<Vec<_>>(),
         expect![[r#"
             docs.example.org:443: Ok(Through(Public))
             DOCS.example.org.:80: Ok(Through(Public))

@@ -145,7 +145,6 @@ impl<'a> Run<'a> {
         let method = isolate::method(engine, bind, &started.boundary).await;
         let rooms = engine.rooms(&started.boundary, &repo, &started.spec)?.made_by(method);
         let ways = engine.ways(&started.round, &rooms, &started.spec)?;
-        let rooms = rooms.reaching(&ways);
         let workspace = match recorded.round.phase() {
             // A workspace that is about to be made is made anew.
             Phase::Recalling | Phase::Probing | Phase::Isolating | Phase::Baselining => None,
@@ -160,14 +159,7 @@ impl<'a> Run<'a> {
             | Phase::Recording(_)
             | Phase::Ended(_) => spaces.reopen(&started.round)?,
         };
-        let item_failures = match &recorded.round.facts().item {
-            Some(item) => {
-                let row = engine.store.item(&started.repo, &started.spec.name, &item.key).await?;
-                row.map_or(0, |row| row.failures)
-            }
-            None => 0,
-        };
-        let scanner = engine.settings.known_secrets.scanner(&recorded.round.facts().started.spec.secrets);
+        let item_failures = item_failures(engine, &recorded.round).await?;
         Ok(Self {
             engine,
             bind,
@@ -175,9 +167,9 @@ impl<'a> Run<'a> {
             cancel,
             repo,
             spaces,
-            rooms,
+            rooms: rooms.reaching(&ways),
             ways,
-            scanner,
+            scanner: engine.settings.known_secrets.scanner(&recorded.round.facts().started.spec.secrets),
             is_warm: false,
             workspace,
             resolved: None,
@@ -193,4 +185,11 @@ impl<'a> Run<'a> {
             _here: here,
         })
     }
+}
+
+/// How often the item worked on has failed so far.
+async fn item_failures(engine: &Engine, round: &Round) -> Result<i64, EngineError> {
+    let (started, Some(item)) = (&round.facts().started, &round.facts().item) else { return Ok(0) };
+    let row = engine.store.item(&started.repo, &started.spec.name, &item.key).await?;
+    Ok(row.map_or(0, |row| row.failures))
 }

@@ -58,7 +58,7 @@ async fn a_gate_reaches_what_it_names_and_nobody_else_does() {
     let (site, really) = plain_site(|_| says("5\n")).await;
     let port = really.port();
     let world = World::new();
-    world.repo.write("ask.sh", &format!("curl -fsS http://127.0.0.1:{port}/gate\n")).commit("a gate");
+    world.repo.write("ask.sh", format!("curl -fsS http://127.0.0.1:{port}/gate\n")).commit("a gate");
     let mut spec = mending(LoopLevel::L2Assisted);
     let mut gate = RunGate::new("asks", vec!["sh".to_owned(), "ask.sh".to_owned()]);
     gate.network = vec![format!("127.0.0.1:{port}")];
