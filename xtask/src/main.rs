@@ -25,7 +25,7 @@ usage: cargo xtask VERB
   test [FILTER]    set-up, format, lints, docs, tidy, all tests; with FILTER only the tests it names
   hostile [FILTER] hostile agents against the real program, as root and as an ordinary user, told as a table
   soak [--kills N] kill the real program at random moments (200 by default) and check what is left
-  trust [--sample N] [--seed S] [--class C] [--program P] [--json]
+  trust [--sample N] [--all] [--seed S] [--class C] [--program P] [--json]
                    how often a wrong change ships and a right one does not, beside a plain exit-code gate
   bench [NAME...]  measure the release build against the machine's floor and bare git (start, overhead, round, status,
                    workspace); --large adds 100,000 files, --json FILE writes the numbers down

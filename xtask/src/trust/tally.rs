@@ -29,6 +29,8 @@ pub(super) struct Tally {
     false_accepts: Vec<String>,
     /// Right changes that did not.
     false_refusals: Vec<String>,
+    /// What held makers and gates, with the number of runs.
+    boundaries: BTreeMap<String, usize>,
     /// Runs that say nothing: the benchmark's own mistakes.
     broken: Vec<String>,
 }
@@ -40,6 +42,7 @@ impl Tally {
             Ok(ended) => ended,
             Err(why) => return self.broken.push(format!("{about}: {why}")),
         };
+        *self.boundaries.entry(ended.boundary.clone()).or_default() += 1;
         if !self.classes.contains_key(behaviour.name) {
             self.order.push(behaviour.name);
         }
@@ -95,7 +98,9 @@ impl Tally {
         listed("false accepts", &self.false_accepts);
         listed("false refusals", &self.false_refusals);
         listed("runs that say nothing", &self.broken);
-        println!("\n{}; {:.0} s", self.summary(), took.as_secs_f64());
+        let held: Vec<String> = self.boundaries.iter().map(|(level, runs)| format!("{level} in {runs} runs")).collect();
+        println!("\nboundary: {}", held.join(", "));
+        println!("{}; {:.0} s", self.summary(), took.as_secs_f64());
     }
 
     /// One line of counts.
@@ -127,6 +132,7 @@ impl Tally {
         json!({
             "schema": 1,
             "classes": self.order.iter().map(class).collect::<Vec<_>>(),
+            "boundaries": self.boundaries,
             "plain_gate_accepts": self.fooled().collect::<Vec<_>>(),
             "false_accepts": self.false_accepts,
             "false_refusals": self.false_refusals,

@@ -69,6 +69,8 @@ impl Place {
 #[derive(Debug, Clone)]
 pub(super) struct Ended {
     pub(super) outcome: String,
+    /// What held the maker and the gates.
+    pub(super) boundary: String,
     /// The code and text of the last reason.
     pub(super) reason: String,
     pub(super) why: String,
@@ -102,11 +104,13 @@ pub(super) fn run(tools: &Tools, program: &Program, behaviour: &Behaviour) -> Re
     let accepted = plain_gate(&place, &plain, program, behaviour)?;
     let reason = said["reasons"].as_array().and_then(|all| all.last()).cloned().unwrap_or_default();
     let text = |key: &str| reason[key].as_str().unwrap_or_default().to_owned();
+    let boundary = said["boundary"]["level"].as_str().unwrap_or("unknown").to_owned();
     let outcome = said["outcome"].as_str().unwrap_or("none").to_owned();
     let shipped_right = if outcome == "shipped" { Some(shipped(&place, program, &said)?) } else { None };
     let plain_right = driver::is_right(program, &plain.join("tree"), &place)?;
     Ok(Ended {
         outcome,
+        boundary,
         reason: text("code"),
         why: text("text"),
         plain: accepted,

@@ -143,8 +143,8 @@ fn toml(bytes: &[u8]) -> Option<Value> {
 /// Takes the value at a dotted path away.
 fn remove(value: &mut Value, path: &str) {
     let (folder, key) = path.rsplit_once('.').unwrap_or(("", path));
-    let steps = folder.split('.').filter(|step| !step.is_empty());
-    let holder = steps.fold(Some(value), |value, step| value?.get_mut(step));
+    let mut steps = folder.split('.').filter(|step| !step.is_empty());
+    let holder = steps.try_fold(value, |value, step| value.get_mut(step));
     if let Some(map) = holder.and_then(Value::as_object_mut) {
         map.remove(key);
     }
