@@ -9,10 +9,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use git_fixture::{Fixture, bytes_of, git, refusals, seal, statuses};
-use loopwright::git::Oid;
-use loopwright::workspace::{Files, Making, Method, SnapshotKind, Warm, Workspace, WorkspaceError, Workspaces};
+use loopwright::git::{Git, Oid};
+use loopwright::seam::{Moment, Seam, SeamFault, SeamHook};
+use loopwright::workspace::{
+    Files, Making, Method, SealLimits, SnapshotKind, Warm, Workspace, WorkspaceError, Workspaces,
+};
 use overlay_fixture::{inside, look};
 use proptest::prelude::*;
 
@@ -450,6 +454,59 @@ async fn bases_that_no_round_stands_on_go_but_for_the_last_few() {
     let kept = overlay(&all, "kept", &commits[1]).await;
     assert_eq!(left(&fixture.state()), expected(&commits[2..4]));
     assert_eq!(inside(&kept.files, "git status --porcelain"), "");
+}
+
+/// Fails the n-th call of git, before it is made or after it took effect.
+struct Nth {
+    left: std::sync::atomic::AtomicI64,
+    moment: Moment,
+}
+
+impl SeamHook for Nth {
+    fn hit(&self, moment: Moment, site: &'static str) -> Result<(), SeamFault> {
+        let is_ours = moment == self.moment && self.left.fetch_sub(1, std::sync::atomic::Ordering::Relaxed) == 0;
+        if is_ours { Err(SeamFault { site, when: "then" }) } else { Ok(()) }
+    }
+}
+
+/// Everything that makes layers: an anchor, a delta over it, a sealed commit, its views.
+async fn make_layers(fixture: &Fixture, git: Git, commits: &[Oid]) -> Result<(Workspace, Files), WorkspaceError> {
+    let repo = fixture.git.discover(&fixture.repo()).await.unwrap();
+    let all = Workspaces::open(git, &fixture.state(), repo).await?;
+    all.create("fixer", "r1", &commits[0], &Method::Overlay.into()).await?;
+    let workspace = all.create("fixer", "r2", &commits[1], &Method::Overlay.into()).await?;
+    git_fixture::write(&workspace.dir, "src/a.txt", "sealed\n");
+    git_fixture::write(&workspace.dir, "new", "n\n");
+    let sealed = all.seal(&workspace, &git_fixture::words(), SealLimits::default()).await?;
+    let view = all.snapshot(&workspace, "gate", &sealed.commit, SnapshotKind::WithGit, &[]).await?;
+    Ok((workspace, view.files))
+}
+
+#[tokio::test]
+async fn whatever_fails_while_layers_are_made_no_half_one_is_ever_used() {
+    let mut points = 0;
+    for moment in [Moment::Before, Moment::After] {
+        for n in 0.. {
+            let fixture = Fixture::new();
+            let first = fixture.head().await;
+            git(&fixture.repo(), &["rm", "-rq", "src/deep"]);
+            let commits = [first, fixture.commit_all("moved")];
+            let hook = Arc::new(Nth { left: n.into(), moment });
+            let failing = Git::new(Seam::hooked(Arc::clone(&hook) as Arc<dyn SeamHook>));
+            let met = make_layers(&fixture, failing, &commits).await.is_err();
+            // A new process after the crash: sweeps, and does everything again.
+            fixture.workspaces().await.sweep().await.unwrap();
+            let (workspace, view) = make_layers(&fixture, fixture.git.clone(), &commits).await.unwrap();
+            let told = inside(&view, "git status --porcelain; git fsck --strict; cat src/a.txt new; ls src");
+            assert_eq!(told, "sealed\nn\na.txt\n", "{moment:?} {n}");
+            if !met {
+                assert_eq!(inside(&workspace.files, "git log --format=%s; ls src"), "moved\nbase\na.txt\n");
+                break;
+            }
+            points += 1;
+        }
+    }
+    assert!(points > 40, "{points}");
 }
 
 /// One thing a maker does, as a shell command that may fail.
