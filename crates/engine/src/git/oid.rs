@@ -26,6 +26,11 @@ impl Oid {
     pub(crate) fn zero_like(&self) -> String {
         "0".repeat(self.0.len())
     }
+
+    /// Builds an object name from the raw bytes of an index entry.
+    pub(crate) fn from_raw(raw: &[u8]) -> Self {
+        Self(raw.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
 }
 
 impl FromStr for Oid {

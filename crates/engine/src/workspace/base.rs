@@ -34,9 +34,14 @@ impl ReadyBase {
         self.dir.join("index")
     }
 
-    /// The same, with its ignore rules marked for reading without a checkout; made with the base's layers.
+    /// An index of the base's ignore rules alone, marked for reading without a checkout; made with the base's layers.
     pub(super) fn ignore_index(&self) -> PathBuf {
         self.dir.join("index-ignore")
+    }
+
+    /// An index of the base's attributes alone; made with the base's layers.
+    pub(super) fn attributes_index(&self) -> PathBuf {
+        self.dir.join("index-attributes")
     }
 
     /// The base's tree.

@@ -8,9 +8,12 @@ use std::path::Path;
 use rustix::fs::Stat;
 
 use super::{WorkspaceError, io};
+use crate::git::Oid;
 
 /// The fixed part of an entry before its object name.
 const STAT_LEN: usize = 40;
+/// Bytes of the longest object name.
+const OID_MAX: usize = 32;
 const HEADER_LEN: usize = 12;
 
 /// Git's mode of a submodule entry.
@@ -27,6 +30,7 @@ pub(super) const PLAIN: u32 = 0o100644;
 pub(super) struct Entry {
     pub(super) path: Vec<u8>,
     pub(super) mode: u32,
+    oid: [u8; OID_MAX],
     stat: Stamp,
 }
 
@@ -41,6 +45,11 @@ struct Stamp {
 }
 
 impl Entry {
+    /// The object that holds its content, in a repository whose object names have this many bytes.
+    pub(super) fn oid(&self, oid_len: usize) -> Oid {
+        Oid::from_raw(&self.oid[..oid_len.min(OID_MAX)])
+    }
+
     /// True when the file is as it was when the index was written.
     pub(super) fn is_untouched(&self, stat: &Stat) -> bool {
         self.stat == Stamp::of(stat) && Some(self.mode) == mode_of(stat)
@@ -117,9 +126,12 @@ fn parse_entry(bytes: &[u8], oid_len: usize) -> Result<(Entry, usize), &'static 
     let stat = Stamp { ctime: (n(0)?, n(1)?), mtime: (n(2)?, n(3)?), ino: n(5)?, size: n(9)? };
     let flags_at = STAT_LEN + oid_len;
     let name_at = flags_at + 2;
+    let mut oid = [0; OID_MAX];
+    let raw = bytes.get(STAT_LEN..flags_at).ok_or("cut short")?;
+    oid.get_mut(..oid_len).ok_or("an object name that is too long")?.copy_from_slice(raw);
     let rest = bytes.get(name_at..).ok_or("cut short")?;
     let name_len = rest.iter().position(|byte| *byte == 0).ok_or("path without end")?;
-    let entry = Entry { path: rest[..name_len].to_vec(), mode: n(6)?, stat };
+    let entry = Entry { path: rest[..name_len].to_vec(), mode: n(6)?, oid, stat };
     // Entries are padded with one to eight NUL bytes to a multiple of eight.
     Ok((entry, (name_at + name_len + 8) & !7))
 }

@@ -103,7 +103,7 @@ impl Workspaces {
             remove_tree(&place).map_err(io("remove", &place))?;
             fs::rename(half.join(part), &place).map_err(io("rename", &place))?;
         }
-        self.write_ignore_index(&ready, &half).await?;
+        self.write_rules(&ready, &half).await?;
         let list = half.join(COMPLETE);
         fs::write(&list, layers.to_text(&self.root.join("bases"))).map_err(io("write", &list))?;
         fs::rename(&list, ready.dir.join(COMPLETE)).map_err(io("rename", &list))?;
@@ -231,21 +231,5 @@ impl Workspaces {
             fs::write(half.join("whole"), b"").map_err(io("write", half))?;
         }
         self.pack(&packs, &format!("{commit}\n^{}\n", workspace.base)).await
-    }
-
-    /// Writes an index of the base in which git finds the ignore rules that a folder of changed files lacks: git reads
-    /// them from the index for entries that are marked as not checked out.
-    async fn write_ignore_index(&self, ready: &ReadyBase, half: &Path) -> Result<(), WorkspaceError> {
-        let entries = index::read(&ready.index(), self.oid_len())?;
-        let is_rules =
-            |entry: &&index::Entry| entry.path.split(|byte| *byte == b'/').next_back() == Some(b".gitignore");
-        let rules: Vec<&[u8]> = entries.iter().filter(is_rules).map(|entry| entry.path.as_slice()).collect();
-        let path = half.join("index-ignore");
-        fs::copy(ready.index(), &path).map_err(io("copy", &path))?;
-        if !rules.is_empty() {
-            let call = self.engine.call("git.update-index").unflushed().index(&path).work_tree(half).inside(half);
-            self.git().run(call.args(["--skip-worktree", "-z", "--stdin"]).stdin(rules.join(&0))).await?;
-        }
-        fs::rename(&path, ready.ignore_index()).map_err(io("rename", &path))
     }
 }

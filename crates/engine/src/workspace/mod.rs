@@ -37,6 +37,7 @@ mod seal;
 mod skeleton;
 mod snapshot;
 mod survey;
+mod tree;
 mod warm;
 
 use std::path::{Path, PathBuf};

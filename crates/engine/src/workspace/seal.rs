@@ -194,15 +194,20 @@ impl Workspaces {
             let (tree, commit) = (ready.tree()?, workspace.base.clone());
             return Ok(Sealed { tree, commit, changes: Vec::new(), refused: plan.refused, pr_body });
         }
-        let tree = self.write_tree(workspace, &ready.index(), &plan).await?;
+        let tree = match workspace.method() {
+            Method::Copy => self.write_tree(workspace, &ready.index(), &plan).await?,
+            Method::Overlay => self.grow_tree(workspace, &ready, &plan).await?,
+        };
         let changes = self.changes(&workspace.base, &tree, &plan).await?;
         if changes.is_empty() {
             // Touched, but with the same content.
             return Ok(Sealed { tree, commit: workspace.base.clone(), changes, refused: plan.refused, pr_body });
         }
         let commit = self.engine.commit(&tree, &workspace.base, words).await?;
-        let index = workspace.root.join(format!("index-{commit}"));
-        fs::rename(seal_index(workspace), &index).map_err(io("rename", &index))?;
+        if workspace.method() == Method::Copy {
+            let index = workspace.root.join(format!("index-{commit}"));
+            fs::rename(seal_index(workspace), &index).map_err(io("rename", &index))?;
+        }
         Ok(Sealed { tree, commit, changes, refused: plan.refused, pr_body })
     }
 
@@ -274,7 +279,12 @@ impl Workspaces {
             .git()
             .run(call.inside(&workspace.dir).args(["-z", "--others", "--exclude-standard"]).args(LITTER))
             .await?;
-        let is_new = |path: &&[u8]| !path.is_empty() && *path != PR_BODY && index::find(entries, path).is_none();
+        // In an overlay git knows none of the tracked paths, so they are taken out here, and folders of the base with them.
+        let is_known = |path: &[u8]| match path.strip_suffix(b"/") {
+            Some(folder) => !index::below(entries, folder).is_empty(),
+            None => index::find(entries, path).is_some(),
+        };
+        let is_new = |path: &&[u8]| !path.is_empty() && *path != PR_BODY && !is_known(path);
         let listed: Vec<_> = answer.stdout.split(|byte| *byte == 0).filter(is_new).map(<[u8]>::to_vec).collect();
         let (dir, view) = (workspace.dir.clone(), view_of(workspace));
         blocking(move || survey::untracked(&dir, &listed, view)).await
@@ -355,7 +365,7 @@ fn seal_index(workspace: &Workspace) -> PathBuf {
 }
 
 /// Every path was there a moment ago; when git cannot find one now, it was taken away.
-fn moving_or(error: GitError, dir: &Path) -> WorkspaceError {
+pub(super) fn moving_or(error: GitError, dir: &Path) -> WorkspaceError {
     let gone = error.stderr.contains("does not exist") || error.stderr.contains("No such file");
     if gone && matches!(error.kind, GitErrorKind::Failed(_)) {
         return WorkspaceError::Moving(dir.display().to_string());
@@ -364,9 +374,9 @@ fn moving_or(error: GitError, dir: &Path) -> WorkspaceError {
 }
 
 /// What will be written, after policy.
-struct Plan {
-    files: Vec<Found>,
-    deleted: Vec<Vec<u8>>,
+pub(super) struct Plan {
+    pub(super) files: Vec<Found>,
+    pub(super) deleted: Vec<Vec<u8>>,
     refused: Vec<RefusedPath>,
 }
 
