@@ -123,3 +123,21 @@ fn every_report_names_the_boundary() {
     let open = Stage::new().with("sandbox: off").maker(FIX).ships();
     assert_eq!(open.json["boundary"]["level"], "off", "{}", open.story());
 }
+
+/// A host without user namespaces, simulated in one whose own limit of further ones is zero: the machine keeps its settings.
+#[test]
+fn h117_a_host_that_cannot_hold_agents_starts_none_above_l1() {
+    const WITHOUT: &str = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$@\"";
+    let stage = Stage::new();
+    stage.commit(&format!("@ maker\n{FIX}{}", crate::stage::PASS));
+    let inner = stage.env.command(stage.repo.path());
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--user", "--map-root-user", "sh", "-c", WITHOUT, "sh"]).arg(inner.get_program());
+    command.args(["run", "fix", "--json"]).current_dir(stage.repo.path()).env_clear();
+    command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = command.output().expect("unshare starts");
+    let told = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(15), "{told}");
+    assert!(told.contains("doctor"), "{told}");
+    assert_eq!(delivered(&stage.state().join("forge")), Vec::<String>::new());
+}

@@ -13,6 +13,7 @@ mod ground;
 mod heldout;
 mod heldouts;
 mod lingering;
+mod network;
 mod obedient;
 mod outbox;
 mod paths;

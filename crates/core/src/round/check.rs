@@ -88,7 +88,7 @@ fn unusable(end: &AgentEnd) -> Option<String> {
 fn judged(round: Round, passed: Passed, judgement: Judgement, shown: Shown) -> Step {
     match judgement {
         Judgement::Pass { .. } if shown == Shown::Part => {
-            let why = "the change was too long for the checker to see all of it".to_owned();
+            let why = "the checker could not see all of the change: it was too long, or not text".to_owned();
             approve::verified(round, Verified { passed, asks_for_human: Some(why) })
         }
         Judgement::Pass { .. } => approve::verified(round, Verified { passed, asks_for_human: None }),
