@@ -40,7 +40,7 @@ fn gaps(host: &Host) -> Vec<String> {
 #[error("{text}")]
 pub struct Refused {
     /// What would have held it, for the record.
-    pub boundary: Boundary,
+    pub boundary: Box<Boundary>,
     /// Why, and what to do.
     pub text: String,
     /// What mends the host, to be pasted, as far as that is known.
@@ -58,7 +58,7 @@ pub fn decide(level: LoopLevel, mode: SandboxMode, host: &Host) -> Result<Bounda
         (SandboxMode::On, false) if level == LoopLevel::L1Report => Ok(open(BoundaryLevel::Process)),
         (SandboxMode::On, false) => {
             let fix = missing(host).find_map(|finding| finding.fix.clone());
-            Err(Refused { boundary: open(BoundaryLevel::Process), text: refusal(level, host), fix })
+            Err(Refused { boundary: Box::new(open(BoundaryLevel::Process)), text: refusal(level, host), fix })
         }
     }
 }

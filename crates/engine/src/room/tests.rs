@@ -1,3 +1,5 @@
+//! What each room shows and lets be written, read off its description. That the kernel does it is tested in `sandbox`.
+
 use super::*;
 use loopwright_core::level::LoopLevel::{L1Report, L2Assisted, L3Unattended};
 use std::fs;

@@ -179,7 +179,7 @@ fn birth(
 ) -> Result<Started, EngineError> {
     let (boundary, refusal) = match held {
         Ok(boundary) => (boundary, None),
-        Err(refused) => (refused.boundary, Some(refused.text)),
+        Err(refused) => (*refused.boundary, Some(refused.text)),
     };
     let round = RoundId::new(u64::try_from(now_ms).unwrap_or(0), random::bytes()?).to_string();
     Ok(Started {
