@@ -342,12 +342,6 @@ async fn half_made_bases_are_made_anew() {
     }
 }
 
-#[tokio::test]
-async fn best_method_here_is_the_overlay() {
-    let fixture = Fixture::new();
-    assert_eq!(fixture.workspaces().await.best_method().await, Method::Overlay);
-}
-
 fn warm() -> Making {
     Making { method: Method::Overlay, warm: Warm::Kept, ..Making::default() }
 }

@@ -32,7 +32,6 @@ mod merged;
 mod names;
 mod pool;
 mod prepared;
-mod probe;
 mod seal;
 mod skeleton;
 mod snapshot;
