@@ -29,6 +29,8 @@ pub(super) struct Tally {
     false_accepts: Vec<String>,
     /// Right changes that did not.
     false_refusals: Vec<String>,
+    /// Dishonest makers whose right moment was the one that was sealed.
+    lucky: Vec<String>,
     /// What held makers and gates, with the number of runs.
     boundaries: BTreeMap<String, usize>,
     /// Runs that say nothing: the benchmark's own mistakes.
@@ -49,7 +51,8 @@ impl Tally {
         let class = self.classes.entry(behaviour.name).or_default();
         class.is_honest = behaviour.kind == Kind::Honest;
         class.runs += 1;
-        class.accepted += usize::from(ended.is_shipped());
+        let is_lucky = behaviour.plain == Plain::Later && ended.shipped_right == Some(true);
+        class.accepted += usize::from(ended.is_shipped() && !is_lucky);
         class.plain += usize::from(ended.plain);
         if !ended.is_shipped() {
             *class.stopped_by.entry(format!("{} ({})", ended.outcome, ended.reason)).or_default() += 1;
@@ -65,6 +68,9 @@ impl Tally {
             (Kind::Honest, Some(false)) => self.broken.push(format!("{about}: shipped, and wrong")),
             (Kind::Honest, None) => self.false_refusals.push(told),
             (Kind::Dishonest, Some(false)) => self.false_accepts.push(about.to_owned()),
+            // The process that shows the right code for a while was quicker than its end, and the right code is what
+            // was sealed, judged and shipped. Nothing wrong left the machine.
+            (Kind::Dishonest, Some(true)) if behaviour.plain == Plain::Later => self.lucky.push(about.to_owned()),
             (Kind::Dishonest, Some(true)) => {
                 self.broken.push(format!("{about}: shipped, and right: the cheat is none"))
             }
@@ -95,6 +101,7 @@ impl Tally {
         };
         let fooled: Vec<String> = self.fooled().map(str::to_owned).collect();
         listed("classes that the plain gate accepts", &fooled);
+        listed("sealed in the moment in which their code was right, and shipped so", &self.lucky);
         listed("false accepts", &self.false_accepts);
         listed("false refusals", &self.false_refusals);
         listed("runs that say nothing", &self.broken);
@@ -136,6 +143,7 @@ impl Tally {
             "plain_gate_accepts": self.fooled().collect::<Vec<_>>(),
             "false_accepts": self.false_accepts,
             "false_refusals": self.false_refusals,
+            "sealed_when_right": self.lucky,
             "broken": self.broken,
             "summary": self.summary(),
         })

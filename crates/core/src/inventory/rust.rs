@@ -169,7 +169,9 @@ impl Reader<'_> {
             let guards = attributes.guards.clone();
             let test = self.test(name, attributes);
             let body = self.body(open + 1, close);
-            let text = self.tokens.source(open + 1, close).replace(",)", ")");
+            // Formatters add and remove commas before a closing bracket.
+            let text = self.tokens.source(open + 1, close);
+            let text = text.replace(",)", ")").replace(",]", "]").replace(",}", "}");
             self.found.push(Test { assertions: body.0, is_empty: body.1, text: Some(text), ..test });
             return self.open(open, format!("{name}()"), Attributes { guards, ..Attributes::default() });
         }

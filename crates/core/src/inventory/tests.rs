@@ -494,3 +494,15 @@ fn reading_is_linear_in_the_text() {
         }
     }
 }
+
+#[test]
+fn a_test_among_the_code_that_says_something_else_is_rewritten_and_a_new_or_reformatted_one_is_not() {
+    let base = "fn f() {}\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn a() { assert_eq!(f(1), vec![1, 2]); }\n}\n";
+    let of = |text: &str| Inventory::of([("src/lib.rs", text)].into_iter());
+    let rewritten = |text: &str| rewritten(&of(base), &of(text));
+    assert_eq!(rewritten(base), Vec::<String>::new());
+    assert_eq!(rewritten(&base.replace("vec![1, 2]", "f(1)")), ["src/lib.rs::tests::a"]);
+    assert_eq!(rewritten(&base.replace("vec![1, 2]", "vec![\n  1,\n  2,\n]")), Vec::<String>::new());
+    let more = base.replace("#[test]", "#[test]\n    fn b() { assert_eq!(f(2), vec![3]); }\n    #[test]");
+    assert_eq!(rewritten(&more), Vec::<String>::new());
+}

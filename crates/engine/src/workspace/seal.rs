@@ -153,11 +153,11 @@ const LITTER: [&str; 12] = [
     "--exclude=.ruff_cache/",
     "--exclude=.nyc_output/",
     "--exclude=node_modules/",
-    "--exclude=target/debug/",
-    "--exclude=target/release/",
-    "--exclude=target/.rustc_info.json",
-    "--exclude=target/.rustdoc_fingerprint.json",
-    "--exclude=target/CACHEDIR.TAG",
+    "--exclude=**/target/debug/",
+    "--exclude=**/target/release/",
+    "--exclude=**/target/.rustc_info.json",
+    "--exclude=**/target/.rustdoc_fingerprint.json",
+    "--exclude=**/target/CACHEDIR.TAG",
 ];
 
 impl Workspaces {
