@@ -149,7 +149,7 @@ impl Search<'_> {
     }
 
     fn refuses(&self, host: &Path) -> bool {
-        !host.exists() || self.keep_out.objection(host).is_some() || credential_in(host, 1).is_some()
+        !host.exists() || self.keep_out.objection(host).is_some() || credential_in(host, 2).is_some()
     }
 
     fn objection(&self, dir: &Path) -> Option<String> {

@@ -239,6 +239,11 @@ async fn a_report_that_was_committed_is_no_evidence() {
     assert_eq!(result.reason.as_deref(), Some("tests-failed"), "{result:?}");
     let result = round.one(with("ln -s /etc/hostname report.xml")).await;
     assert_eq!(result.reason.as_deref(), Some("no-report"), "{result:?}");
+    round.write("cached/junit.xml", green);
+    std::os::unix::fs::symlink("cached", round.workspace.dir.join("reports")).expect("a link can be made");
+    let linked = EvidenceRule { junit: Some("reports/junit.xml".to_owned()), ..EvidenceRule::default() };
+    let result = round.one(RunGate { evidence: Some(linked), ..gate(&["true"]) }).await;
+    assert_eq!(result.reason.as_deref(), Some("no-report"), "a report behind a committed link: {result:?}");
     let files = EvidenceRule { files: vec!["out/log".to_owned()], ..EvidenceRule::default() };
     let result = round.one(RunGate { evidence: Some(files), ..gate(&["true"]) }).await;
     assert_eq!(result.reason.as_deref(), Some("no-file"), "{result:?}");

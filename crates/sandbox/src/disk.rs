@@ -167,16 +167,25 @@ impl State {
     }
 }
 
+/// Bytes below a path. With a list of folders and not by recursion: how deep they lie in each other is the tree's choice.
 fn size(path: &Path, files: &mut usize) -> u64 {
-    let Ok(found) = fs::symlink_metadata(path) else { return 0 };
-    *files += 1;
-    let own = found.blocks() * 512;
-    if !found.is_dir() || *files > FILES_MAX {
+    let mut ahead = Vec::new();
+    let mut sum = 0;
+    let mut count = |path: PathBuf, ahead: &mut Vec<PathBuf>| {
+        let Ok(found) = fs::symlink_metadata(&path) else { return };
+        *files += 1;
         // A file of several names is counted at each; close enough, and never too little.
-        return own;
+        sum += found.blocks() * 512;
+        if found.is_dir() && *files <= FILES_MAX {
+            ahead.push(path);
+        }
+    };
+    count(path.to_owned(), &mut ahead);
+    while let Some(folder) = ahead.pop() {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.for_each(|entry| count(entry.path(), &mut ahead));
     }
-    let entries = fs::read_dir(path).into_iter().flatten().flatten();
-    own + entries.map(|entry| size(&entry.path(), files)).sum::<u64>()
+    sum
 }
 
 fn deleted(pids: &[u32], devices: &BTreeSet<u64>) -> u64 {
@@ -202,6 +211,18 @@ mod tests {
     fn floor_is_a_part_of_small_disks_and_bounded_on_large_ones() {
         let gib = 1 << 30;
         assert_eq!([gib, 40 * gib, 100 * gib, 10_000 * gib].map(floor), [gib / 16, FLOOR, gib, FLOOR_MAX]);
+    }
+
+    #[test]
+    fn folders_that_lie_deep_in_each_other_do_not_end_the_engine() {
+        let dir = tempfile::tempdir().expect("temporary directory");
+        let mut deep = dir.path().to_owned();
+        (0..1900).for_each(|_| deep.push("d"));
+        fs::create_dir_all(&deep).expect("folders");
+        // As little stack as makes recursion show.
+        let path = dir.path().to_owned();
+        let thread = std::thread::Builder::new().stack_size(64 << 10).spawn(move || size(&path, &mut 0));
+        assert!(thread.expect("thread").join().expect("it comes back") > 0);
     }
 
     #[test]

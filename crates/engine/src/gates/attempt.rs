@@ -6,7 +6,7 @@ use super::{Gates, GatesError, TIMEOUT_DEFAULT};
 use crate::git::Oid;
 use crate::proc::{Cookie, How, Limits, Spawn};
 use crate::room::{self, Seat};
-use crate::workspace::{Files, SnapshotKind};
+use crate::workspace::{Files, SnapshotKind, leads_to};
 use loopwright_core::gate::{GateResult, GateStatus};
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
@@ -110,12 +110,11 @@ fn inside(checkout: &Path, path: &str) -> Option<PathBuf> {
     path.components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir)).then(|| checkout.join(path))
 }
 
-/// What the run wrote there: a plain file inside the checkout, all folders on the way included, and not too large.
+/// What the run wrote there: a plain file, by real folders only, and not too large. A report behind a link is none: what is
+/// there may have come with the candidate.
 fn read_report(checkout: &Path, report: &str) -> Option<Vec<u8>> {
     let path = inside(checkout, report)?;
-    let real = path.canonicalize().ok()?;
-    let is_inside = real.starts_with(checkout.canonicalize().ok()?);
     let found = std::fs::symlink_metadata(&path).ok()?;
-    let is_fine = is_inside && found.is_file() && found.len() <= REPORT_BYTES_MAX;
-    if is_fine { std::fs::read(&real).ok() } else { None }
+    let is_fine = leads_to(checkout, Path::new(report)) && found.is_file() && found.len() <= REPORT_BYTES_MAX;
+    if is_fine { std::fs::read(&path).ok() } else { None }
 }

@@ -10,8 +10,8 @@ const SYSTEM: [&str; 7] = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", 
 const SUBFOLDERS: [&str; 8] = ["bin", "lib", "lib32", "lib64", "libexec", "include", "share", "standard"];
 
 /// Something beside `bin` by which an installation is known that stands alone: a JDK, Go, conda, a virtual environment, a
-/// Homebrew, a GHCup. All of it is shown.
-const WHOLE_BY: [&str; 7] = ["release", "VERSION", "conda-meta", "pyvenv.cfg", "Cellar", "ghc", "libexec/pyenv"];
+/// Homebrew, a GHCup. All of it is shown. Marks that no project of the user's has by chance: what a mark shows, agents read.
+const WHOLE_BY: [&str; 7] = ["lib/modules", "pkg/tool", "conda-meta", "pyvenv.cfg", "Cellar", "ghc", "libexec/pyenv"];
 
 /// Homes by their folder's name: what is shown of them and which variable names them.
 const HOMES: [(&str, &str); 10] = [
@@ -50,9 +50,10 @@ pub(super) fn beside(dir: &Path, home: Option<&Path>) -> Vec<PathBuf> {
         Some(".volta") => below(&["tools"]),
         // Beside the programs that were installed lie the sources that somebody works on.
         Some("go" | ".deno" | ".bun") if !prefix.join("VERSION").exists() => Vec::new(),
-        _ if name == "shims" => vec![prefix.to_owned()],
-        _ if WHOLE_BY.iter().any(|mark| prefix.join(mark).exists()) => vec![prefix.to_owned()],
         _ if known(prefix).is_some() => vec![prefix.to_owned()],
+        // Somebody works here: its programs are shown, and nothing else of it.
+        _ if prefix.join(".git").exists() => Vec::new(),
+        _ if WHOLE_BY.iter().any(|mark| prefix.join(mark).exists()) => vec![prefix.to_owned()],
         _ if matches!(name.to_str(), Some("bin" | "sbin")) => below(&SUBFOLDERS),
         _ => Vec::new(),
     }

@@ -102,7 +102,7 @@ fn installations_are_shown_by_their_parts_and_go_sources_not_at_all() {
             "go/bin/gopls",
             "go/src/private/x.go",
             ".sdkman/candidates/java/21/bin/java",
-            ".sdkman/candidates/java/21/release",
+            ".sdkman/candidates/java/21/lib/modules",
             "bin/script",
         ],
         &[(".sdkman/candidates/java/current", ".sdkman/candidates/java/21")],
@@ -135,4 +135,13 @@ fn declared_homes_are_shown_or_refused_with_the_reason() {
     assert!(texts[0].contains("cannot be shown"), "{texts:?}");
     assert!(texts[1].contains("is no folder"), "{texts:?}");
     assert!(texts[2].contains("holds credentials") && texts[2].contains(".npmrc"), "{texts:?}");
+}
+
+#[test]
+fn link_into_a_project_shows_its_programs_and_nothing_else_of_it() {
+    let files = ["proj/bin/tool", "proj/VERSION", "proj/release", "proj/.git/config", "proj/lib/a", "proj/conf/.env"];
+    let home = Home::new(&files, &[("bin/tool", "proj/bin/tool")]);
+    assert_eq!(home.seen(&["bin"]), "bin proj/bin");
+    let loose = Home::new(&["dev/bin/tool", "dev/VERSION", "dev/shims/x", "dev/notes/secret"], &[]);
+    assert_eq!(loose.seen(&["dev/bin", "dev/shims"]), "dev/bin dev/shims");
 }

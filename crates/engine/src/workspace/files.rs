@@ -81,7 +81,7 @@ impl Files {
 }
 
 /// Whether real folders lead to a path: nothing is ever reached through a link.
-fn leads_to(root: &Path, path: &Path) -> bool {
+pub(crate) fn leads_to(root: &Path, path: &Path) -> bool {
     let mut place = root.to_owned();
     let folders = path.parent().unwrap_or(Path::new("")).components();
     folders.into_iter().all(|part| {

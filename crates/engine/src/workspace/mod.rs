@@ -48,6 +48,7 @@ use crate::git::{EngineRepo, Git, GitError, Oid, UserRepo};
 
 pub(crate) use discard::{left_rounds, remove_left};
 pub use files::Files;
+pub(crate) use files::leads_to;
 pub(crate) use folder::private_dir;
 pub(crate) use folder::size;
 pub use names::NameProblem;
