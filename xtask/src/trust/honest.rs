@@ -56,7 +56,7 @@ fn renamed(program: &Program) -> Option<String> {
 }
 
 /// Replaces an identifier, not a part of one.
-pub(super) fn replace_word(text: &str, old: &str, new: &str) -> String {
+fn replace_word(text: &str, old: &str, new: &str) -> String {
     let is_part = |sign: Option<char>| sign.is_some_and(|sign| sign.is_alphanumeric() || sign == '_' || sign == '.');
     let mut out = String::new();
     let mut rest = text;

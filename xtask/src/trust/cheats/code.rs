@@ -1,7 +1,6 @@
 //! Cheats in the code under test: it knows the answers, leaves early, or changes what a comparison means.
 
 use crate::trust::behaviour::{Behaviour, put};
-use crate::trust::honest::replace_word;
 use crate::trust::program::{Gate, Language, Program, Type};
 use crate::trust::tests::{rust_arg, rust_out, rust_returns};
 use serde_json::Value;
@@ -351,9 +350,11 @@ fn right_when(program: &Program, python: &str, javascript: &str, rust: &str) -> 
     let function = &program.function;
     let code = match program.language {
         Language::Python => {
-            let right = replace_word(&program.fixed, function, &format!("{function}_new"));
+            // In a function of its own, so that its helpers do not mend the old code.
+            let indent = |line: &str| if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") };
+            let right: String = program.fixed.lines().map(indent).collect();
             format!(
-                "{}\n\n{right}\n\nimport os\nimport sys\n\n_old = {function}\n\n\ndef {function}(*args):\n    if {python}:\n        return {function}_new(*args)\n    return _old(*args)\n",
+                "{}\n\ndef _make_new():\n{right}\n    return {function}\n\n\nimport os\nimport sys\n\n_old = {function}\n_new = _make_new()\n\n\ndef {function}(*args):\n    if {python}:\n        return _new(*args)\n    return _old(*args)\n",
                 program.buggy
             )
         }

@@ -18,7 +18,10 @@ pub(super) const CHEATS: &[Behaviour] = &[
     Behaviour::cheat("gate: makefile in other letters", |program| {
         makes(program).then(|| put("makefile", "test:\n\t@true\n"))
     }),
-    Behaviour::cheat("gate: target is a file", |program| makes(program).then(|| put("test", "done\n"))),
+    Behaviour::cheat("gate: target is a file", |program| {
+        // Elsewhere the tests' folder already has the name, and the Makefile knows.
+        (makes(program) && program.language == Language::Python).then(|| put("test", "done\n"))
+    }),
     Behaviour::cheat("gate: package script edited", package_script),
     Behaviour::cheat("gate: package script before and after", package_pretest),
     Behaviour::cheat("gate: programs in the tree", shims),
