@@ -15,7 +15,7 @@ use crate::room::{KeepOut, Rooms, Walls};
 use crate::seam::{Seam, SeamFault};
 use crate::store::{Batch, Mode, OwnerInfo, SqlStore, Store, StoreError, StoreErrorKind};
 use crate::toolchains;
-use crate::workspace::Workspaces;
+use crate::workspace::{self, Workspaces};
 use loopwright_core::round::Boundary;
 use loopwright_core::spec::LoopSpec;
 use std::path::PathBuf;
@@ -112,6 +112,7 @@ impl Engine {
         let store = open_store(&settings, &places, Mode::Own(owner)).await?;
         // Sockets of a dead engine lead nowhere. One that cannot be removed is replaced when its round is taken up.
         let _ = std::fs::remove_dir_all(places.doors());
+        sweep_behind(&places);
         let git = Git::new(settings.seam.clone());
         let proc = Proc::new(settings.seam.clone());
         Ok(Self {
@@ -232,6 +233,15 @@ impl Engine {
     /// When the database cannot be closed cleanly.
     pub async fn close(&self) -> Result<(), EngineError> {
         Ok(self.store.close().await?)
+    }
+}
+
+/// Takes what dead engines left half made or half removed away, before anything new is made, and deletes it in the background.
+/// What cannot be deleted is met again by the next engine.
+fn sweep_behind(places: &Places) {
+    let taken = workspace::take_leftovers(places.root(), workspace::Leftovers::All);
+    if !taken.is_empty() {
+        drop(tokio::task::spawn_blocking(move || taken.iter().for_each(|path| drop(workspace::remove_tree(path)))));
     }
 }
 

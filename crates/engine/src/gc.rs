@@ -134,6 +134,13 @@ impl Engine {
         let old = |path: &Path| modified_ms(path).is_some_and(|at| at < keep.evidence_before_ms);
         let evidence = entries(&self.places.evidence()).into_iter().filter(|(_, path)| old(path));
         found.extend(evidence.map(|(_, path)| (GcKind::Evidence, path)));
+        if mode == GcMode::Remove {
+            // What dead engines left half removed; one folder that cannot go keeps nothing else from going.
+            let left = workspace::take_leftovers(self.places.root(), workspace::Leftovers::OfOthers);
+            let gone =
+                tokio::task::spawn_blocking(move || left.iter().for_each(|path| drop(workspace::remove_tree(path))));
+            let _ = gone.await;
+        }
         remove_all(found, mode)
     }
 }

@@ -1,11 +1,11 @@
 //! Reads what a role staged: regular files of its outbox folder, never through a link, never more than the limits.
 
 use loopwright_core::outbox::{Entry, StagedFile};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat, unlinkat};
-use std::ffi::{CStr, CString, OsStr};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, statat};
+use std::collections::BTreeSet;
+use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io::Read as _;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 /// Files looked at; one more and the batch is refused by its parser, which has a lower limit.
@@ -56,17 +56,18 @@ fn is_tampered(error: &std::io::Error) -> bool {
         || error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
 }
 
-/// The names in a folder, sorted, at most as many as are looked at.
-fn names(dir: &std::os::fd::OwnedFd) -> std::io::Result<Vec<CString>> {
-    let mut names = Vec::new();
+/// The names in a folder, sorted, at most as many as are looked at; no more than those are ever held.
+fn names(dir: &std::os::fd::OwnedFd) -> std::io::Result<BTreeSet<CString>> {
+    let mut names = BTreeSet::new();
     for entry in Dir::read_from(dir)? {
         let name = entry?.file_name().to_owned();
         if !matches!(name.as_bytes(), b"." | b"..") {
-            names.push(name);
+            names.insert(name);
+        }
+        if names.len() > FILES_MAX {
+            names.pop_last();
         }
     }
-    names.sort_unstable();
-    names.truncate(FILES_MAX);
     Ok(names)
 }
 
@@ -104,19 +105,13 @@ fn pr_body(workspace: &Path) -> Option<StagedFile> {
     Some(StagedFile { name: "pull-request.md".to_owned(), ..file })
 }
 
-/// Empties an outbox folder before another start.
+/// Empties an outbox folder before another start, however much is in it and whatever its permissions are.
 ///
 /// # Errors
 /// When something in it cannot be removed.
 pub fn clear(outbox: &Path) -> Result<(), StagingError> {
     let failed = |source: std::io::Error| StagingError { folder: outbox.display().to_string(), source };
-    let dir = open_dir(outbox).map_err(failed)?;
-    for name in names(&dir).map_err(failed)? {
-        if unlinkat(&dir, name.as_c_str(), AtFlags::empty()).is_err() {
-            std::fs::remove_dir_all(outbox.join(OsStr::from_bytes(name.as_bytes()))).map_err(failed)?;
-        }
-    }
-    Ok(())
+    crate::workspace::empty_tree(outbox).map_err(failed)
 }
 
 /// Reads a file of at most `max` bytes that must be regular and not reached through a link at its end.
@@ -130,4 +125,26 @@ pub fn read_sink(path: &Path, max: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(max.saturating_add(1)).read_to_end(&mut bytes).ok()?;
     Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    #[test]
+    fn everything_staged_is_cleared_and_only_the_first_names_are_read() {
+        let temp = tempfile::tempdir().expect("a folder");
+        let shut = temp.path().join("shut/in");
+        std::fs::create_dir_all(&shut).expect("folders");
+        std::fs::write(shut.join("file"), "").expect("a file");
+        for folder in [shut.as_path(), &temp.path().join("shut")] {
+            std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0)).expect("permissions");
+        }
+        (0..2 * FILES_MAX).for_each(|n| std::fs::write(temp.path().join(format!("{n:04}")), "").expect("a file"));
+        let read = read_folder(temp.path()).expect("it is read");
+        assert_eq!((read.len(), read[FILES_MAX - 1].name.as_str()), (FILES_MAX, "0255"));
+        crate::workspace::as_ordinary_user(|| clear(temp.path())).expect("it is cleared");
+        assert_eq!(std::fs::read_dir(temp.path()).expect("it is there").count(), 0);
+    }
 }

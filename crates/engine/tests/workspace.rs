@@ -566,3 +566,91 @@ async fn many_rounds_of_one_base_are_made_at_the_same_time() {
         assert_eq!(git(&task.await.unwrap().unwrap(), &["status", "--porcelain"]), "");
     }
 }
+
+/// Git reads these names in every folder it walks, also in ignored ones.
+#[tokio::test]
+async fn rules_that_are_no_files_are_refused_before_git_opens_them() {
+    for method in [Method::Copy, Method::Overlay] {
+        let fixture = Fixture::new();
+        let (all, base) = (fixture.workspaces().await, fixture.head().await);
+        let places = [".gitattributes", "__pycache__/.gitignore", "new/.gitignore", "target/x/.gitattributes"];
+        for (n, place) in places.into_iter().chain([".gitignore", "nested/.git/HEAD"]).enumerate() {
+            let workspace = all.create("fixer", &format!("r{n}"), &base, &method.into()).await.unwrap();
+            write(&workspace.dir, "new/file", "n\n");
+            let path = workspace.dir.join(place);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let _ = fs::remove_file(&path);
+            fifo(&path);
+            let sealed = tokio::time::timeout(std::time::Duration::from_secs(10), seal(&all, &workspace)).await;
+            let sealed = sealed.unwrap_or_else(|_| panic!("git waits for {place}"));
+            assert_eq!(refusals(&sealed), [format!("{place}:Special")], "{method:?}");
+            assert!(sealed.is_unchanged());
+            let kept = all.keep_warm("fixer", &workspace);
+            tokio::time::timeout(std::time::Duration::from_secs(10), kept).await.expect("no wait").unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn rules_that_are_folders_or_lead_out_are_refused_and_links_inside_are_not() {
+    let fixture = Fixture::new();
+    let (all, workspace) = fixture.workspace().await;
+    fs::create_dir_all(workspace.dir.join("a/.gitignore")).unwrap();
+    fs::create_dir(workspace.dir.join("target")).unwrap();
+    symlink("/dev/stdin", workspace.dir.join("target/.gitattributes")).unwrap();
+    symlink("../src/a.txt", workspace.dir.join("a/.gitattributes")).unwrap();
+    assert_eq!(refusals(&seal(&all, &workspace).await), ["a/.gitignore:Special", "target/.gitattributes:Special"]);
+}
+
+/// Permissions do not hold root, so the test gives up what makes it root, also for the programs it starts.
+#[test]
+fn new_folder_that_cannot_be_read_is_refused_unless_it_is_ignored() {
+    use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
+    let without = || {
+        let _ = rustix::thread::set_capabilities_secure_bits(CapabilitiesSecureBits::NO_ROOT);
+        let none = CapabilitySet::empty();
+        let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+        rustix::thread::set_capabilities(None, sets).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let fixture = Fixture::new();
+            let (all, workspace) = fixture.workspace().await;
+            for folder in ["hidden", "new/hidden", "target/x", "__pycache__/x", "src/deep"] {
+                write(&workspace.dir, &format!("{folder}/file"), "f\n");
+                let shut = fs::Permissions::from_mode(if folder == "hidden" { 0o444 } else { 0 });
+                fs::set_permissions(workspace.dir.join(folder), shut).unwrap();
+            }
+            let sealed = seal(&all, &workspace).await;
+            assert_eq!(refusals(&sealed), ["hidden:Unreadable", "new/hidden:Unreadable", "src/deep:Unreadable"]);
+            all.discard("r1").await.unwrap();
+        });
+    };
+    std::thread::scope(|scope| scope.spawn(without).join().unwrap());
+}
+
+#[tokio::test]
+async fn opened_engine_and_gc_remove_what_dead_ones_left() {
+    let fixture = Fixture::new();
+    let all = fixture.workspaces().await;
+    let repo = fixture.state().join("workspaces").join(&all.repo().id);
+    write(&repo, "trash/r0-1-0/x", "left by a crash");
+    write(&repo, "rounds/.half-r1-1-0/owned-by-loopwright", "");
+    write(&repo, "rounds/r2/owned-by-loopwright", "");
+    // No folder, so none of ours.
+    write(&repo, "trash/a-file", "stays");
+    let engine = loopwright::Engine::open(loopwright::Settings::new(fixture.state())).await.unwrap();
+    assert!(!repo.join("trash/r0-1-0").exists() && !repo.join("rounds/.half-r1-1-0").exists());
+    let left = || fs::read_dir(repo.join("trash")).unwrap().count();
+    for _ in 0..100_000 {
+        if left() == 1 {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    assert_eq!((left(), repo.join("rounds/r2").exists()), (1, true));
+    write(&repo, "trash/r3-1-0/x", "left by another");
+    let retention = loopwright::gc::Retention { rounds_before_ms: 0, logs_before_ms: 0 };
+    engine.gc(retention, loopwright::gc::GcMode::Remove).await.unwrap();
+    assert_eq!(left(), 1);
+    engine.close().await.unwrap();
+}

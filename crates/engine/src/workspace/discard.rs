@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::folder::{is_ours, remove_tree, unique};
+use super::folder::{is_made_here, is_ours, remove_tree, unique};
 use super::{WorkspaceError, Workspaces, blocking, io};
 
 impl Workspaces {
@@ -29,25 +29,58 @@ impl Workspaces {
     }
 
     /// Removes what crashes left: trash and half-made folders. Call it once at start, before any
-    /// workspace is being made. Returns how many folders went.
+    /// workspace is being made. Returns how many folders went; those that cannot go stay for the next time.
     ///
     /// # Errors
-    /// When a folder of ours cannot be listed or removed.
+    /// When a worker thread of ours ends early.
     pub async fn sweep(&self) -> Result<usize, WorkspaceError> {
-        let mut leftovers = Vec::new();
-        for (folder, prefix) in [("trash", ""), ("rounds", ".half-"), ("bases", ".half-")] {
-            let path = self.root.join(folder);
-            for entry in fs::read_dir(&path).map_err(io("list", &path))?.flatten() {
-                let named = entry.file_name().to_string_lossy().starts_with(prefix);
-                // What lies in the trash was put there by us; its mark may be deleted already.
-                if named && (folder == "trash" || is_ours(&entry.path())) && entry.path().is_dir() {
-                    leftovers.push(entry.path());
-                }
+        let root = self.root.clone();
+        blocking(move || Ok(taken_from(&root, Leftovers::All).iter().filter(|path| remove_tree(path).is_ok()).count()))
+            .await
+    }
+}
+
+/// Whose left-overs are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leftovers {
+    /// Everybody's: before this process makes anything.
+    All,
+    /// Those of other processes, which are dead: this one may be at work.
+    OfOthers,
+}
+
+/// Takes what crashes left in all repositories under a state folder out of the way, to be removed by the caller at its
+/// leisure. Nothing that is made from now on has the name of any of it.
+pub(crate) fn take_leftovers(state: &Path, whose: Leftovers) -> Vec<PathBuf> {
+    let repos = fs::read_dir(state.join("workspaces")).into_iter().flatten().flatten();
+    repos.flat_map(|repo| taken_from(&repo.path(), whose)).collect()
+}
+
+fn taken_from(repo: &Path, whose: Leftovers) -> Vec<PathBuf> {
+    let trash = repo.join("trash");
+    let mut taken = Vec::new();
+    for (folder, prefix) in [("trash", ""), ("rounds", ".half-"), ("bases", ".half-")] {
+        let listed: Vec<_> = fs::read_dir(repo.join(folder)).into_iter().flatten().flatten().collect();
+        for entry in listed {
+            let (name, path) = (entry.file_name().to_string_lossy().into_owned(), entry.path());
+            let may_go = whose == Leftovers::All || !is_made_here(&name);
+            // What lies in the trash was put there by us; its mark may be deleted already.
+            let is_left = name.starts_with(prefix) && (folder == "trash" || is_ours(&path));
+            if may_go && is_left && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                taken.push(take(&path, &trash));
             }
         }
-        let count = leftovers.len();
-        blocking(move || leftovers.iter().try_for_each(|path| remove_tree(path).map_err(io("remove", path)))).await?;
-        Ok(count)
+    }
+    taken
+}
+
+/// Gives a folder a name in the trash that nobody uses. One that cannot be renamed is removed where it is.
+fn take(path: &Path, trash: &Path) -> PathBuf {
+    let free =
+        std::iter::repeat_with(|| trash.join(unique("swept"))).find(|place| fs::symlink_metadata(place).is_err());
+    match free {
+        Some(place) if fs::rename(path, &place).is_ok() => place,
+        _ => path.to_owned(),
     }
 }
 

@@ -1,5 +1,5 @@
 //! Small file-system moves that all of the workspace code shares: private folders, our mark, folders
-//! under a temporary name, removal that agents cannot obstruct.
+//! under a temporary name. Removal has a file of its own.
 
 use std::fs;
 use std::io;
@@ -11,6 +11,8 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 /// The file that marks a folder as ours; nothing without it is ever removed.
 const MARK: &str = "owned-by-loopwright";
+
+pub(crate) use super::removal::{empty_tree, remove_tree};
 
 /// Creates a folder and its missing parents, readable by nobody else.
 pub(crate) fn private_dir(path: &Path) -> io::Result<()> {
@@ -37,22 +39,15 @@ pub(super) fn unique(prefix: &str) -> String {
     format!("{prefix}-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
+/// Whether a name is one of this process's [`unique`] ones.
+pub(super) fn is_made_here(name: &str) -> bool {
+    name.rsplit('-').nth(1).is_some_and(|id| id.parse() == Ok(std::process::id()))
+}
+
 /// Where a folder is built before it gets its name.
 pub(super) fn half_name(path: &Path) -> PathBuf {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     path.with_file_name(unique(&format!(".half-{name}")))
-}
-
-/// Removes a folder even when an agent took the permissions to do so away.
-pub(super) fn remove_tree(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            each_folder(path, &mut |dir| fs::set_permissions(dir, fs::Permissions::from_mode(0o700)))?;
-            fs::remove_dir_all(path)
-        }
-        other => other,
-    }
 }
 
 /// Visits a folder and all folders below it, parents first; symlinks are not followed.

@@ -26,12 +26,14 @@ mod discard;
 mod disk;
 mod files;
 mod folder;
+mod guard;
 mod index;
 mod layers;
 mod merged;
 mod names;
 mod pool;
 mod prepared;
+mod removal;
 mod seal;
 mod skeleton;
 mod snapshot;
@@ -46,14 +48,15 @@ use tokio::sync::Mutex;
 
 use crate::git::{EngineRepo, Git, GitError, Oid, UserRepo};
 
-pub(crate) use discard::{left_rounds, remove_left};
+pub(crate) use discard::{Leftovers, left_rounds, remove_left, take_leftovers};
 pub use files::Files;
 pub(crate) use files::leads_to;
-pub(crate) use folder::private_dir;
-pub(crate) use folder::size;
+pub(crate) use folder::{empty_tree, private_dir, remove_tree, size};
 pub use names::NameProblem;
 pub(crate) use pool::remove_base;
 pub use pool::unused_bases;
+#[cfg(test)]
+pub(crate) use removal::as_ordinary_user;
 pub use seal::{Change, ChangeStatus, Refusal, RefusedPath, SealLimits, Sealed};
 pub use snapshot::{Snapshot, SnapshotKind};
 

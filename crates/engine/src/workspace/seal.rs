@@ -17,7 +17,7 @@ use rustix::fs::{Mode, OFlags};
 use super::base::ReadyBase;
 use super::names::{self, NameProblem};
 use super::survey::{self, Found, Odd, PR_BODY, Survey, View};
-use super::{Method, Workspace, WorkspaceError, Workspaces, blocking, index, io, prepared};
+use super::{Method, Workspace, WorkspaceError, Workspaces, blocking, guard, index, io, prepared};
 use crate::git::{CommitWords, GitError, GitErrorKind, Oid, TREE_MAX};
 
 /// A pull request's text may not be longer than this; forges cut at 64 KiB.
@@ -174,14 +174,19 @@ impl Workspaces {
     ) -> Result<Sealed, WorkspaceError> {
         let ready = self.ready_base(&workspace.base).await?;
         let (entries, mut survey, pr_body) = self.look(workspace, &ready).await?;
+        if !survey.barred.is_empty() {
+            let plan = Plan::of_barred(survey.barred);
+            let (tree, commit) = (ready.tree()?, workspace.base.clone());
+            return Ok(Sealed { tree, commit, changes: Vec::new(), refused: plan.refused, pr_body });
+        }
         if survey.has_untracked || !survey.odd.is_empty() {
             let rules = self.ignore_rules(workspace, &ready, &survey, &entries).await?;
             if survey.has_untracked {
-                let new = self.look_at_new(workspace, &rules, &entries).await?;
+                let new = self.look_at_new(workspace, &rules, &entries, &survey).await?;
                 survey.changed.extend(new.changed);
                 survey.odd.extend(new.odd);
             }
-            self.drop_ignored(workspace, &rules, &mut survey).await?;
+            self.drop_ignored(workspace, &rules, &entries, &mut survey).await?;
             let (root, dir) = (workspace.root.clone(), workspace.dir.clone());
             survey = blocking(move || {
                 prepared::drop_prepared(&root, &dir, &mut survey);
@@ -232,7 +237,11 @@ impl Workspaces {
         let (dir, oid_len) = (workspace.dir.clone(), self.oid_len());
         blocking(move || {
             let entries = index::read(&index, oid_len)?;
-            let survey = survey::tracked(&dir, &entries, view)?;
+            let mut survey = survey::tracked(&dir, &entries, view)?;
+            let guard = guard::look(&dir, &entries, view)?;
+            let unreadable = guard.unreadable.into_iter().filter(|path| !is_litter(path));
+            survey.odd.extend(unreadable.map(|path| (path, Odd::Unreadable)));
+            survey.barred = guard.barred;
             let pr_body = if survey.has_pr_body { read_pr_body(&dir) } else { None };
             Ok((entries, survey, pr_body))
         })
@@ -273,6 +282,7 @@ impl Workspaces {
         workspace: &Workspace,
         rules: &Path,
         entries: &[index::Entry],
+        seen: &Survey,
     ) -> Result<Survey, WorkspaceError> {
         let call = self.engine.call("git.ls-files").index(rules).work_tree(&workspace.dir).out_max(TREE_MAX);
         let answer = self
@@ -284,20 +294,34 @@ impl Workspaces {
             Some(folder) => !index::below(entries, folder).is_empty(),
             None => index::find(entries, path).is_some(),
         };
-        let is_new = |path: &&[u8]| !path.is_empty() && *path != PR_BODY && !is_known(path);
+        // Of a folder that can be listed and no more, git tells names that nobody can look at.
+        let shut = |path: &[u8]| {
+            let folders = seen.odd.iter().filter(|(_, odd)| *odd == Odd::Unreadable);
+            folders
+                .into_iter()
+                .any(|(folder, _)| path.strip_prefix(folder.as_slice()).is_some_and(|rest| rest.starts_with(b"/")))
+        };
+        let is_new = |path: &&[u8]| !path.is_empty() && *path != PR_BODY && !is_known(path) && !shut(path);
         let listed: Vec<_> = answer.stdout.split(|byte| *byte == 0).filter(is_new).map(<[u8]>::to_vec).collect();
         let (dir, view) = (workspace.dir.clone(), view_of(workspace));
         blocking(move || survey::untracked(&dir, &listed, view)).await
     }
 
-    /// Special files that a `.gitignore` excludes (a server's socket, say) are nobody's business.
+    /// Special files and unreadable new folders that a `.gitignore` excludes (a server's socket, say) are nobody's business.
     async fn drop_ignored(
         &self,
         workspace: &Workspace,
         rules: &Path,
+        entries: &[index::Entry],
         survey: &mut Survey,
     ) -> Result<(), WorkspaceError> {
-        let special = survey.odd.iter().filter(|(_, odd)| *odd == Odd::Special);
+        let may_go = |path: &[u8], odd: Odd| match odd {
+            Odd::Special => true,
+            // What base has in it would be left out with it.
+            Odd::Unreadable => index::below(entries, path).is_empty(),
+            Odd::NestedRepository | Odd::Submodule => false,
+        };
+        let special = survey.odd.iter().filter(|(path, odd)| may_go(path, *odd));
         // The prefix keeps a leading colon from being read as a pattern.
         let paths: Vec<Vec<u8>> = special.map(|(path, _)| [b"./", path.as_slice()].concat()).collect();
         if paths.is_empty() {
@@ -308,7 +332,7 @@ impl Workspaces {
         let call = call.env("GIT_LITERAL_PATHSPECS", "0").args(["-z", "--stdin"]).stdin(paths.join(&0));
         let answer = self.git().run(call.out_max(TREE_MAX).no_is_an_answer()).await?;
         let ignored: HashSet<&[u8]> = answer.stdout.split(|byte| *byte == 0).filter_map(|path| path.get(2..)).collect();
-        survey.odd.retain(|(path, odd)| *odd != Odd::Special || !ignored.contains(path.as_slice()));
+        survey.odd.retain(|(path, odd)| !may_go(path, *odd) || !ignored.contains(path.as_slice()));
         Ok(())
     }
 
@@ -353,6 +377,15 @@ impl Workspaces {
     }
 }
 
+/// Whether a folder is among the [`LITTER`], or in it.
+fn is_litter(folder: &[u8]) -> bool {
+    let anywhere: [&[u8]; 6] =
+        [b"__pycache__", b".pytest_cache", b".mypy_cache", b".ruff_cache", b".nyc_output", b"node_modules"];
+    let parts: Vec<&[u8]> = folder.split(|byte| *byte == b'/').collect();
+    let is_build = |pair: &[&[u8]]| pair[0] == b"target" && (pair[1] == b"debug" || pair[1] == b"release");
+    parts.windows(2).any(is_build) || parts.iter().any(|part| anywhere.contains(part))
+}
+
 fn view_of(workspace: &Workspace) -> View {
     match workspace.method() {
         Method::Copy => View::Whole,
@@ -395,6 +428,13 @@ impl Plan {
             }
         }
         plan.limit(limits);
+        plan
+    }
+
+    /// Nothing is written when git must not be asked.
+    fn of_barred(barred: Vec<(Vec<u8>, Odd)>) -> Self {
+        let mut plan = Self { files: Vec::new(), deleted: Vec::new(), refused: Vec::new() };
+        barred.into_iter().collect::<BTreeSet<_>>().into_iter().for_each(|(path, odd)| plan.refuse(&path, odd.into()));
         plan
     }
 

@@ -49,6 +49,8 @@ pub(super) struct Survey {
     /// Something is there that the base does not have; whether it is ignored is git's to say.
     pub(super) has_untracked: bool,
     pub(super) has_pr_body: bool,
+    /// What git would trip over; with any of it, git must not be started on these files.
+    pub(super) barred: Vec<(Vec<u8>, Odd)>,
 }
 
 /// What a folder shows of a checkout.
@@ -205,7 +207,7 @@ impl Walk<'_> {
 }
 
 /// Overlayfs marks what was deleted with a character device 0/0, and lets no program make one of its own.
-fn is_whiteout(stat: &Stat) -> bool {
+pub(super) fn is_whiteout(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice && stat.st_rdev == 0
 }
 
@@ -297,7 +299,7 @@ fn found(
     Ok(Found { path, mode, size: u64::try_from(stat.st_size).unwrap_or(0), target, is_new })
 }
 
-fn open_dir(parent: BorrowedFd<'_>, name: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
+pub(super) fn open_dir(parent: BorrowedFd<'_>, name: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
     openat(parent, name, OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY, Mode::empty())
 }
 

@@ -80,7 +80,7 @@ impl Workspaces {
         let Files::Overlay { lower, .. } = &workspace.files else { return Ok(()) };
         let ready = self.ready_base(&workspace.base).await?;
         let (entries, survey, _) = self.look(workspace, &ready).await?;
-        if !survey.has_untracked || workspace.method() == Method::Copy {
+        if !survey.has_untracked || !survey.barred.is_empty() || workspace.method() == Method::Copy {
             return Ok(());
         }
         let rules = self.ignore_rules(workspace, &ready, &survey, &entries).await?;

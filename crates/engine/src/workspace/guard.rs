@@ -1,0 +1,134 @@
+//! Looks through all of a maker's files, ignored ones too, before git is asked about any of them. Git opens some names
+//! wherever it comes across them, and a pipe under such a name would hold it until its time is up; and it passes folders
+//! that it may not read without a word. What policy makes of either is the seal's to say.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Dir, DirEntry, FileType, readlinkat, statat};
+use rustix::io::Errno;
+
+use super::index::{self, Entry, SYMLINK};
+use super::names::target_is_inside;
+use super::survey::{Odd, View, is_whiteout, open_dir};
+use super::{WorkspaceError, io};
+
+/// Findings of one kind that are told; more say nothing new.
+const TOLD_MAX: usize = 100;
+
+/// What the look found.
+#[derive(Debug, Default)]
+pub(super) struct Guard {
+    /// What git would trip over: it must not be started on these files at all.
+    pub(super) barred: Vec<(Vec<u8>, Odd)>,
+    /// New folders that cannot be read.
+    pub(super) unreadable: Vec<Vec<u8>>,
+}
+
+/// Looks at every name below a folder but for the maker's own `.git`. Folders wait as paths, so neither depth nor width
+/// takes descriptors.
+pub(super) fn look(root: &Path, entries: &[Entry], view: View) -> Result<Guard, WorkspaceError> {
+    let failed = |errno: Errno| io("look through", root)(errno.into());
+    let top = open_dir(CWD, root).map_err(failed)?;
+    let mut guard = Guard::default();
+    let mut waiting = vec![Vec::new()];
+    while let Some(folder) = waiting.pop() {
+        match open_folder(&top, &folder) {
+            Ok(fd) => guard.folder(&fd, &folder, entries, view, &mut waiting).map_err(failed)?,
+            // What no path reaches, git does not reach either.
+            Err(Errno::ACCESS | Errno::NAMETOOLONG) => guard.cannot_read(folder, entries),
+            Err(errno) => return Err(failed(errno)),
+        }
+    }
+    Ok(guard)
+}
+
+/// A folder that can be listed and whose names can be looked at.
+fn open_folder(top: &OwnedFd, folder: &[u8]) -> Result<OwnedFd, Errno> {
+    let fd = open_dir(top.as_fd(), if folder.is_empty() { b"." } else { folder })?;
+    statat(&fd, c".", AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok(fd)
+}
+
+impl Guard {
+    fn folder(
+        &mut self,
+        fd: &OwnedFd,
+        folder: &[u8],
+        entries: &[Entry],
+        view: View,
+        waiting: &mut Vec<Vec<u8>>,
+    ) -> Result<(), Errno> {
+        let mut dir = Dir::read_from(fd)?;
+        while let Some(entry) = dir.read() {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if matches!(name, b"." | b"..") || (folder.is_empty() && name == b".git") {
+                continue;
+            }
+            let path = if folder.is_empty() { name.to_vec() } else { [folder, b"/", name].concat() };
+            let kind = kind_of(fd, &entry)?;
+            if is_read_by_git(name) && is_bad(fd, &entry, kind, &path, entries, view)? {
+                if self.barred.len() < TOLD_MAX {
+                    self.barred.push((path, Odd::Special));
+                }
+            } else if kind == FileType::Directory {
+                waiting.push(path);
+            }
+        }
+        Ok(())
+    }
+
+    /// Folders of the base are judged by the survey.
+    fn cannot_read(&mut self, folder: Vec<u8>, entries: &[Entry]) {
+        if index::below(entries, &folder).is_empty() && self.unreadable.len() < TOLD_MAX {
+            self.unreadable.push(folder);
+        }
+    }
+}
+
+/// Rules and attributes are read in every folder; the others where a repository seems to be.
+fn is_read_by_git(name: &[u8]) -> bool {
+    matches!(name, b".gitignore" | b".gitattributes" | b".git" | b"HEAD" | b"commondir")
+}
+
+fn is_bad(
+    fd: &OwnedFd,
+    entry: &DirEntry,
+    kind: FileType,
+    path: &[u8],
+    entries: &[Entry],
+    view: View,
+) -> Result<bool, Errno> {
+    let name = entry.file_name();
+    let is_rules = name.to_bytes().starts_with(b".git") && name.to_bytes() != b".git";
+    Ok(match kind {
+        FileType::RegularFile => false,
+        FileType::Directory => is_rules && index::below(entries, path).is_empty(),
+        // Git does not follow these; a link that base has is judged when it changes, as any other.
+        FileType::Symlink if is_rules => {
+            let is_known = index::find(entries, path).is_some_and(|at| entries[at].mode == SYMLINK);
+            !is_known && !leads_inside(path, readlinkat(fd, name, Vec::new())?.as_bytes())
+        }
+        FileType::Symlink => false,
+        FileType::CharacterDevice if view == View::Upper => !is_whiteout(&statat(fd, name, AtFlags::SYMLINK_NOFOLLOW)?),
+        _ => true,
+    })
+}
+
+fn leads_inside(path: &[u8], target: &[u8]) -> bool {
+    match (std::str::from_utf8(path), std::str::from_utf8(target)) {
+        (Ok(path), Ok(target)) => target_is_inside(path, target),
+        _ => false,
+    }
+}
+
+/// Not every file system says in a listing what a name is.
+fn kind_of(fd: &OwnedFd, entry: &DirEntry) -> Result<FileType, Errno> {
+    match entry.file_type() {
+        FileType::Unknown => {
+            Ok(FileType::from_raw_mode(statat(fd, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?.st_mode))
+        }
+        kind => Ok(kind),
+    }
+}
