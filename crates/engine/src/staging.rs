@@ -139,7 +139,7 @@ mod tests {
         std::fs::create_dir_all(&shut).expect("folders");
         std::fs::write(shut.join("file"), "").expect("a file");
         for folder in [shut.as_path(), &temp.path().join("shut")] {
-            std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0)).expect("permissions");
+            std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o000)).expect("permissions");
         }
         (0..2 * FILES_MAX).for_each(|n| std::fs::write(temp.path().join(format!("{n:04}")), "").expect("a file"));
         let read = read_folder(temp.path()).expect("it is read");
