@@ -768,7 +768,7 @@ def ceilings_raised():
 @confined
 def a_better_place_in_the_queue():
     try:
-        os.setpriority(os.PRIO_PROCESS, 0, -5)
+        os.setpriority(os.PRIO_PROCESS, 0, os.getpriority(os.PRIO_PROCESS, 0) - 1)
         return "a higher priority"
     except OSError:
         pass
