@@ -3,9 +3,10 @@
 use expect_test::expect_file;
 use loopwright_core::level::LoopLevel;
 use loopwright_core::prompt::{
-    CheckerBrief, Feedback, FileDiff, GateEvidence, MakerBrief, Named, WorkItem, clip, visible,
+    CheckerBrief, Feedback, FileDiff, GateEvidence, MakerBrief, Named, WorkItem, clip, read_binding, read_diff_line,
+    read_item_line, read_role, visible,
 };
-use loopwright_core::spec::ActionKind;
+use loopwright_core::spec::{ActionKind, Role};
 
 fn named(name: &str, text: &str) -> Named {
     Named { name: name.to_owned(), text: text.to_owned() }
@@ -170,4 +171,21 @@ fn long_diff_does_not_push_the_short_ones_out_and_the_cut_is_told() {
     assert!(!checker().render().contains("Some diffs below are cut"));
     let many = vec![file("f", "+x".to_owned()); 401];
     assert!(CheckerBrief { diff: many, ..checker() }.render().contains("the diffs of 1 more files left out"));
+}
+
+#[test]
+fn a_brief_can_be_read_back_by_what_stands_in_for_a_model() {
+    let mut brief = checker();
+    brief.diff[0].text = "@@ -1,2 +1,3 @@ x\n def add(a, b):\n-    return a - b\n+    # the sign\n+    return a + b\n".to_owned();
+    let text = brief.render();
+    assert_eq!(read_role(&text), Some((Role::Checker, None)));
+    let binding = read_binding(&text).expect("the binding is in the brief");
+    assert_eq!([binding.nonce, binding.tree, binding.candidate], ["n1", "t1", "c1"]);
+    assert_eq!(read_diff_line(&text, "calc.py", 3).as_deref(), Some("    return a + b"));
+    assert_eq!(read_diff_line(&text, "calc.py", 1).as_deref(), Some("def add(a, b):"));
+    assert_eq!(read_diff_line(&text, "calc.py", 4), None);
+    assert_eq!(read_diff_line(&text, "other.py", 1), None);
+    assert_eq!(read_item_line(&text, "pull-request.md", 3).as_deref(), Some("It was wrong."));
+    assert_eq!(read_role(&maker().render()), Some((Role::Maker, Some(2))));
+    assert_eq!(read_role("Role: king"), None);
 }

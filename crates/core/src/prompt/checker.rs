@@ -3,7 +3,8 @@
 
 use super::clean::{fenced, plain};
 use super::maker::WorkItem;
-use super::{FENCE_RULE, Named};
+use super::{FENCE_RULE, Named, role_line};
+use crate::spec::Role;
 
 const INTENT_MAX: usize = 4 << 10;
 const LOOP_MAX: usize = 64 << 10;
@@ -93,7 +94,7 @@ impl CheckerBrief {
     #[must_use]
     pub fn render(&self) -> String {
         let mut parts = vec![format!("{RULES}- {FENCE_RULE}\n"), HOW.to_owned(), self.task(), self.rubric()];
-        parts.push("# The candidate\n".to_owned());
+        parts.push(format!("# The candidate\n\n{}\n", role_line(Role::Checker, None)));
         parts.extend(
             self.item.as_ref().map(|item| self.data("item", &format!("{}\n{}", item.key, item.text), ITEM_MAX)),
         );

@@ -1,9 +1,9 @@
 //! The maker's brief: rules, intent, level, outputs, the loop's own words, then what this round and this attempt bring.
 
 use super::clean::{fenced, plain};
-use super::{FENCE_RULE, Named};
+use super::{FENCE_RULE, Named, role_line};
 use crate::level::LoopLevel;
-use crate::spec::ActionKind;
+use crate::spec::{ActionKind, Role};
 
 const INTENT_MAX: usize = 4 << 10;
 const LOOP_MAX: usize = 64 << 10;
@@ -138,7 +138,8 @@ impl MakerBrief {
         if let Some(item) = &self.item {
             parts.push(self.data("item", &format!("{}\n{}", item.key, item.text), ITEM_MAX));
         }
-        parts.push(format!("Attempt {} of {}.\n", self.attempt, self.attempts));
+        let whose = role_line(Role::Maker, Some(self.attempt));
+        parts.push(format!("{whose}\n\nAttempt {} of {}.\n", self.attempt, self.attempts));
         parts
     }
 

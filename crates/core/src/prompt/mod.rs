@@ -7,10 +7,12 @@
 mod checker;
 mod clean;
 mod maker;
+mod read;
 
 pub use checker::{CheckerBrief, FileDiff, GateEvidence};
 pub use clean::{clip, visible};
 pub use maker::{Feedback, MakerBrief, WorkItem};
+pub use read::{Binding, ROLE_LINE, read_binding, read_diff_line, read_item_line, read_role, role_line};
 
 /// A text with the name it goes by.
 #[derive(Debug, Clone, PartialEq, Eq)]

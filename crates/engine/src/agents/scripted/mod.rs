@@ -39,7 +39,7 @@ mod tests;
 mod verb;
 mod verbs;
 mod wire;
-mod words;
+pub mod words;
 
 pub use host::main_if_asked;
 

@@ -1,7 +1,10 @@
 //! Words of a script line: separated by spaces, or in double quotes with `\n`, `\t`, `\"` and `\\`.
 
 /// Splits a line into words.
-pub(super) fn words(line: &str) -> Result<Vec<String>, String> {
+///
+/// # Errors
+/// A quote that is not closed, or an unknown escape.
+pub fn words(line: &str) -> Result<Vec<String>, String> {
     let mut found = Vec::new();
     let mut rest = line.trim();
     while !rest.is_empty() {
@@ -13,7 +16,10 @@ pub(super) fn words(line: &str) -> Result<Vec<String>, String> {
 }
 
 /// The first word and what follows it.
-pub(super) fn next(text: &str) -> Result<(String, &str), String> {
+///
+/// # Errors
+/// A quote that is not closed, or an unknown escape.
+pub fn next(text: &str) -> Result<(String, &str), String> {
     match text.strip_prefix('"') {
         Some(quoted) => unquote(quoted),
         None => {
