@@ -176,7 +176,8 @@ fn long_diff_does_not_push_the_short_ones_out_and_the_cut_is_told() {
 #[test]
 fn a_brief_can_be_read_back_by_what_stands_in_for_a_model() {
     let mut brief = checker();
-    brief.diff[0].text = "@@ -1,2 +1,3 @@ x\n def add(a, b):\n-    return a - b\n+    # the sign\n+    return a + b\n".to_owned();
+    brief.diff[0].text =
+        "@@ -1,2 +1,3 @@ x\n def add(a, b):\n-    return a - b\n+    # the sign\n+    return a + b\n".to_owned();
     let text = brief.render();
     assert_eq!(read_role(&text), Some((Role::Checker, None)));
     let binding = read_binding(&text).expect("the binding is in the brief");
