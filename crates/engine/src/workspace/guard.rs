@@ -2,16 +2,18 @@
 //! wherever it comes across them, and a pipe under such a name would hold it until its time is up; and it passes folders
 //! that it may not read without a word. What policy makes of either is the seal's to say.
 
+use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Dir, DirEntry, FileType, readlinkat, statat};
 use rustix::io::Errno;
 
-use super::index::{self, Entry, SYMLINK};
+use super::WorkspaceError;
+use super::catalogue::Catalogue;
+use super::index::SYMLINK;
 use super::names::target_is_inside;
 use super::survey::{Odd, View, is_whiteout, open_dir};
-use super::{WorkspaceError, io};
 
 /// Findings of one kind that are told; more say nothing new.
 const TOLD_MAX: usize = 100;
@@ -27,17 +29,17 @@ pub(super) struct Guard {
 
 /// Looks at every name below a folder but for the maker's own `.git`. Folders wait as paths, so neither depth nor width
 /// takes descriptors.
-pub(super) fn look(root: &Path, entries: &[Entry], view: View) -> Result<Guard, WorkspaceError> {
-    let failed = |errno: Errno| io("look through", root)(errno.into());
-    let top = open_dir(CWD, root).map_err(failed)?;
+pub(super) fn look(root: &Path, catalogue: &Catalogue, view: View) -> Result<Guard, WorkspaceError> {
+    let failed = |error: io::Error| super::io("look through", root)(error);
+    let top = open_dir(CWD, root).map_err(|errno| failed(errno.into()))?;
     let mut guard = Guard::default();
     let mut waiting = vec![Vec::new()];
     while let Some(folder) = waiting.pop() {
         match open_folder(&top, &folder) {
-            Ok(fd) => guard.folder(&fd, &folder, entries, view, &mut waiting).map_err(failed)?,
+            Ok(fd) => guard.folder(&fd, &folder, catalogue, view, &mut waiting).map_err(failed)?,
             // What no path reaches, git does not reach either.
-            Err(Errno::ACCESS | Errno::NAMETOOLONG) => guard.cannot_read(folder, entries),
-            Err(errno) => return Err(failed(errno)),
+            Err(Errno::ACCESS | Errno::NAMETOOLONG) => guard.cannot_read(folder, catalogue).map_err(failed)?,
+            Err(errno) => return Err(failed(errno.into())),
         }
     }
     Ok(guard)
@@ -55,10 +57,10 @@ impl Guard {
         &mut self,
         fd: &OwnedFd,
         folder: &[u8],
-        entries: &[Entry],
+        catalogue: &Catalogue,
         view: View,
         waiting: &mut Vec<Vec<u8>>,
-    ) -> Result<(), Errno> {
+    ) -> io::Result<()> {
         let mut dir = Dir::read_from(fd)?;
         while let Some(entry) = dir.read() {
             let entry = entry?;
@@ -68,7 +70,7 @@ impl Guard {
             }
             let path = if folder.is_empty() { name.to_vec() } else { [folder, b"/", name].concat() };
             let kind = kind_of(fd, &entry)?;
-            if is_read_by_git(name) && is_bad(fd, &entry, kind, &path, entries, view)? {
+            if is_read_by_git(name) && is_bad(fd, &entry, kind, &path, catalogue, view)? {
                 if self.barred.len() < TOLD_MAX {
                     self.barred.push((path, Odd::Special));
                 }
@@ -80,10 +82,11 @@ impl Guard {
     }
 
     /// Folders of the base are judged by the survey.
-    fn cannot_read(&mut self, folder: Vec<u8>, entries: &[Entry]) {
-        if index::below(entries, &folder).is_empty() && self.unreadable.len() < TOLD_MAX {
+    fn cannot_read(&mut self, folder: Vec<u8>, catalogue: &Catalogue) -> io::Result<()> {
+        if self.unreadable.len() < TOLD_MAX && !catalogue.has_below(&folder)? {
             self.unreadable.push(folder);
         }
+        Ok(())
     }
 }
 
@@ -97,18 +100,19 @@ fn is_bad(
     entry: &DirEntry,
     kind: FileType,
     path: &[u8],
-    entries: &[Entry],
+    catalogue: &Catalogue,
     view: View,
-) -> Result<bool, Errno> {
+) -> io::Result<bool> {
     let name = entry.file_name();
     let is_rules = name.to_bytes().starts_with(b".git") && name.to_bytes() != b".git";
     Ok(match kind {
         FileType::RegularFile => false,
-        FileType::Directory => is_rules && index::below(entries, path).is_empty(),
+        FileType::Directory => is_rules && !catalogue.has_below(path)?,
         // Git does not follow these; a link that base has is judged when it changes, as any other.
         FileType::Symlink if is_rules => {
-            let is_known = index::find(entries, path).is_some_and(|at| entries[at].mode == SYMLINK);
-            !is_known && !leads_inside(path, readlinkat(fd, name, Vec::new())?.as_bytes())
+            let known = catalogue.find(path)?.map(|at| catalogue.record(at)).transpose()?;
+            known.is_none_or(|(mode, _)| mode != SYMLINK)
+                && !leads_inside(path, readlinkat(fd, name, Vec::new())?.as_bytes())
         }
         FileType::Symlink => false,
         FileType::CharacterDevice if view == View::Upper => !is_whiteout(&statat(fd, name, AtFlags::SYMLINK_NOFOLLOW)?),

@@ -45,6 +45,12 @@ struct Stamp {
 }
 
 impl Entry {
+    /// An entry of a file that nobody looked at.
+    #[cfg(test)]
+    pub(super) fn unseen(path: Vec<u8>, mode: u32) -> Self {
+        Self { path, mode, oid: [0; OID_MAX], stat: Stamp { ctime: (0, 0), mtime: (0, 0), ino: 0, size: 0 } }
+    }
+
     /// The object that holds its content, in a repository whose object names have this many bytes.
     pub(super) fn oid(&self, oid_len: usize) -> Oid {
         Oid::from_raw(&self.oid[..oid_len.min(OID_MAX)])

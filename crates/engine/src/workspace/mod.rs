@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! engine.git            the engine's own repository
-//! bases/<commit>/       a base made ready once: index, shallow boundary, tree; pack/ to be copied; files/ and git/,
-//!                       the layers under overlays
+//! bases/<commit>/       a base made ready once: index, paths, shallow boundary, tree; pack/ to be copied; files/ and
+//!                       git/, the layers under overlays
 //! rounds/<round>/       owned-by-loopwright, work/ or upper/ (the maker's), home/ tmp/ outbox/, index, snapshots
 //! warm/<loop>/<slot>/   build outputs of the loop's makers, for its next one
 //! trash/                removed rounds and bases on their way out
@@ -20,6 +20,8 @@
 //! candidate: refused paths are reported, the round acts on them.
 
 mod base;
+mod catalogue;
+mod changes;
 mod create;
 mod delta;
 mod discard;
@@ -31,14 +33,17 @@ mod index;
 mod layers;
 mod merged;
 mod names;
+mod plan;
 mod pool;
 mod prepared;
 mod removal;
 mod seal;
+mod sealed;
 mod skeleton;
 mod snapshot;
 mod survey;
 mod tree;
+mod untracked;
 mod warm;
 
 use std::path::{Path, PathBuf};
@@ -57,7 +62,7 @@ pub(crate) use pool::remove_base;
 pub use pool::unused_bases;
 #[cfg(test)]
 pub(crate) use removal::as_ordinary_user;
-pub use seal::{Change, ChangeStatus, Refusal, RefusedPath, SealLimits, Sealed};
+pub use sealed::{Change, ChangeStatus, Refusal, RefusedPath, SealLimits, Sealed};
 pub use snapshot::{Snapshot, SnapshotKind};
 
 /// All workspaces of one repository. Clones share one lock for the preparation of bases.

@@ -5,8 +5,9 @@
 //! A whole checkout and the upper layer of an overlay are walked by the same code. What is not there is deleted in the
 //! first; in the second it is as in the base, unless something says that it is hidden ([`View`]).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::CStr;
+use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -14,8 +15,9 @@ use std::path::Path;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, fgetxattr, openat, readlinkat, statat};
 use rustix::io::Errno;
 
-use super::index::{self, Entry, GITLINK, SYMLINK, mode_of};
-use super::{WorkspaceError, io};
+use super::WorkspaceError;
+use super::catalogue::Catalogue;
+use super::index::{Entry, GITLINK, SYMLINK, mode_of};
 
 /// The file in the root that becomes a staged pull request and never a part of the tree.
 pub(super) const PR_BODY: &[u8] = b"PR_BODY.md";
@@ -65,37 +67,54 @@ pub(super) enum View {
 /// The mark of a folder of an upper layer that hides the one below.
 const OPAQUE: &str = "user.overlay.opaque";
 
-/// Compares a checkout with the entries that were checked out.
-pub(super) fn tracked(root: &Path, entries: &[Entry], view: View) -> Result<Survey, WorkspaceError> {
-    let fd = open_dir(CWD, root).map_err(|errno| io("open", root)(errno.into()))?;
-    let fresh = |value: bool| vec![value; entries.len()];
-    let mut walk =
-        Walk { entries, view, seen: fresh(false), hidden: fresh(view == View::Whole), survey: Survey::default() };
-    walk.folder(fd, &[]).map_err(|errno| io("walk", root)(errno.into()))?;
-    let Walk { seen, hidden, mut survey, .. } = walk;
-    let gone = hidden.iter().zip(&seen).map(|(hidden, seen)| *hidden && !seen);
-    for (entry, _) in entries.iter().zip(gone).filter(|(_, gone)| *gone) {
-        match entry.mode {
-            GITLINK => survey.odd.push((entry.path.clone(), Odd::Submodule)),
-            _ => survey.deleted.push(entry.path.clone()),
-        }
-    }
-    Ok(survey)
+/// Compares a checkout with what was checked out: the base's paths and, for a whole checkout, the stats of its files.
+pub(super) fn tracked(
+    root: &Path,
+    catalogue: &Catalogue,
+    stats: &[Entry],
+    view: View,
+) -> Result<Survey, WorkspaceError> {
+    let fd = open_dir(CWD, root).map_err(|errno| super::io("open", root)(errno.into()))?;
+    let hidden = match view {
+        View::Whole => vec![0..catalogue.len()],
+        View::Upper => Vec::new(),
+    };
+    let mut walk = Walk { catalogue, stats, view, seen: HashSet::new(), hidden, survey: Survey::default() };
+    walk.folder(fd, &[]).and_then(|()| walk.list_gone()).map_err(super::io("walk", root))?;
+    Ok(walk.survey)
 }
 
 struct Walk<'a> {
-    entries: &'a [Entry],
+    catalogue: &'a Catalogue,
+    stats: &'a [Entry],
     view: View,
-    /// Entries whose place holds something that is a version of them.
-    seen: Vec<bool>,
-    /// Entries that are gone unless they were seen.
-    hidden: Vec<bool>,
+    /// Paths of the base whose place holds something that is a version of them.
+    seen: HashSet<usize>,
+    /// Paths of the base that are gone unless they were seen.
+    hidden: Vec<Range<usize>>,
     survey: Survey,
 }
 
 impl Walk<'_> {
+    /// What is hidden and was not seen is gone.
+    fn list_gone(&mut self) -> io::Result<()> {
+        self.hidden.sort_unstable_by_key(|range| range.start);
+        let mut next = 0;
+        for range in std::mem::take(&mut self.hidden) {
+            let fresh = next.max(range.start)..range.end;
+            next = next.max(range.end);
+            for at in fresh.filter(|at| !self.seen.contains(at)) {
+                match self.catalogue.record(at)? {
+                    (GITLINK, path) => self.survey.odd.push((path, Odd::Submodule)),
+                    (_, path) => self.survey.deleted.push(path),
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Only folders that the base has are entered, so the depth is the base's.
-    fn folder(&mut self, fd: OwnedFd, prefix: &[u8]) -> Result<(), Errno> {
+    fn folder(&mut self, fd: OwnedFd, prefix: &[u8]) -> io::Result<()> {
         let mut dir = Dir::read_from(&fd)?;
         while let Some(entry) = dir.read() {
             let entry = entry?;
@@ -107,18 +126,18 @@ impl Walk<'_> {
         Ok(())
     }
 
-    fn name(&mut self, parent: BorrowedFd<'_>, prefix: &[u8], name: &CStr) -> Result<(), Errno> {
+    fn name(&mut self, parent: BorrowedFd<'_>, prefix: &[u8], name: &CStr) -> io::Result<()> {
         let path = [prefix, name.to_bytes()].concat();
         if path == b".git" {
             return Ok(());
         }
         let stat = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        let known = index::find(self.entries, &path);
+        let known = self.catalogue.find(&path)?;
         if self.view == View::Upper && is_whiteout(&stat) {
-            self.hide(known, &path);
+            self.hide(known, &path)?;
         } else if path == PR_BODY {
             self.survey.has_pr_body = true;
-            known.into_iter().for_each(|at| self.seen[at] = true);
+            self.seen.extend(known);
         } else if name.to_bytes() == b".git" {
             self.survey.odd.push((path, Odd::NestedRepository));
         } else {
@@ -131,50 +150,45 @@ impl Walk<'_> {
     }
 
     /// An entry, and everything below its path, is hidden by what lies there now.
-    fn hide(&mut self, known: Option<usize>, path: &[u8]) {
-        known.into_iter().for_each(|at| self.hidden[at] = true);
-        self.hidden[index::below(self.entries, path)].fill(true);
+    fn hide(&mut self, known: Option<usize>, path: &[u8]) -> io::Result<()> {
+        self.hidden.extend(known.map(|at| at..at + 1));
+        self.hidden.push(self.catalogue.below(path)?);
+        Ok(())
     }
 
-    fn known(
-        &mut self,
-        parent: BorrowedFd<'_>,
-        name: &CStr,
-        path: Vec<u8>,
-        at: usize,
-        stat: &Stat,
-    ) -> Result<(), Errno> {
-        let entry = &self.entries[at];
+    fn known(&mut self, parent: BorrowedFd<'_>, name: &CStr, path: Vec<u8>, at: usize, stat: &Stat) -> io::Result<()> {
+        let (base_mode, _) = self.catalogue.record(at)?;
         let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-        if entry.mode == GITLINK {
-            self.seen[at] = true;
+        if base_mode == GITLINK {
+            self.seen.insert(at);
             if !is_dir || !is_empty(parent, name, self.view)? {
                 self.survey.odd.push((path, Odd::Submodule));
             }
         } else if is_dir {
             // The file is gone; what the folder holds is new.
-            self.hidden[at] = true;
+            self.hidden.push(at..at + 1);
             self.survey.has_untracked = true;
         } else if let Some(mode) = mode_of(stat) {
-            self.seen[at] = true;
-            // What is in an upper layer was touched, or it would not be there.
-            if self.view == View::Upper || !entry.is_untouched(stat) {
+            self.seen.insert(at);
+            // What is in an upper layer was touched, or it would not be there; nobody has stats of it.
+            let entry = self.stats.get(at).filter(|entry| entry.path == path);
+            if !entry.is_some_and(|entry| entry.is_untouched(stat)) {
                 self.survey.changed.push(found(parent, name, path, mode, stat, false)?);
             }
         } else {
-            self.seen[at] = true;
+            self.seen.insert(at);
             self.survey.odd.push((path, Odd::Special));
         }
         Ok(())
     }
 
-    fn unknown(&mut self, parent: BorrowedFd<'_>, name: &CStr, path: Vec<u8>, stat: &Stat) -> Result<(), Errno> {
+    fn unknown(&mut self, parent: BorrowedFd<'_>, name: &CStr, path: Vec<u8>, stat: &Stat) -> io::Result<()> {
         let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-        let below = index::below(self.entries, &path);
+        let below = self.catalogue.below(&path)?;
         if is_dir && !below.is_empty() {
             return self.known_folder(parent, name, path, below);
         }
-        self.hidden[below].fill(true);
+        self.hidden.push(below);
         if is_dir || mode_of(stat).is_some() {
             self.survey.has_untracked = true;
         } else {
@@ -189,11 +203,11 @@ impl Walk<'_> {
         name: &CStr,
         path: Vec<u8>,
         below: Range<usize>,
-    ) -> Result<(), Errno> {
+    ) -> io::Result<()> {
         match open_dir(parent, name) {
             Ok(fd) => {
                 if self.view == View::Upper && is_opaque(&fd)? {
-                    self.hidden[below].fill(true);
+                    self.hidden.push(below);
                 }
                 self.folder(fd, &[path.as_slice(), b"/"].concat())
             }
@@ -201,7 +215,7 @@ impl Walk<'_> {
                 self.survey.odd.push((path, Odd::Unreadable));
                 Ok(())
             }
-            Err(other) => Err(other),
+            Err(other) => Err(other.into()),
         }
     }
 }
@@ -238,7 +252,7 @@ pub(super) fn untracked(root: &Path, listed: &[Vec<u8>], view: View) -> Result<S
         folders.entry(folder).or_default();
     }
     for (prefix, names) in folders {
-        look_in(root, prefix, &names, view, &mut survey).map_err(|errno| io("read", root)(errno.into()))?;
+        look_in(root, prefix, &names, view, &mut survey).map_err(|errno| super::io("read", root)(errno.into()))?;
     }
     Ok(survey)
 }

@@ -7,15 +7,17 @@ use std::path::{Path, PathBuf};
 use super::base::ReadyBase;
 use super::folder::unique;
 use super::index::{self, Entry};
-use super::seal::{Plan, moving_or};
+use super::plan::Plan;
+use super::seal::moving_or;
 use super::{Workspace, WorkspaceError, Workspaces, io};
 use crate::git::{GitError, GitErrorKind, Oid};
 
 impl Workspaces {
-    /// Writes small indexes of a base into its folder. In one, git finds the ignore rules that a folder of changed files
+    /// Writes into a base's folder what a seal looks into instead of its index: the list of its paths, and small indexes. In one, git finds the ignore rules that a folder of changed files
     /// lacks: it reads them from the index for entries that are marked as not checked out. In the other are the attributes.
     pub(super) async fn write_rules(&self, ready: &ReadyBase, half: &Path) -> Result<(), WorkspaceError> {
         let entries = index::read(&ready.index(), self.oid_len())?;
+        ready.write_catalogue(&entries)?;
         let named = |name: &[u8]| entries.iter().filter(|entry| is_named(&entry.path, name)).collect::<Vec<_>>();
         let (ignore, attributes) = (named(b".gitignore"), named(b".gitattributes"));
         let index = self.small_index(half, &ignore).await?;

@@ -18,7 +18,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::folder::{is_ours, marked_dir, private_dir, remove_tree, size, unique};
 use super::merged::{Shown, shown};
-use super::{Files, Method, Workspace, WorkspaceError, Workspaces, blocking, index, names};
+use super::{Files, Method, Workspace, WorkspaceError, Workspaces, blocking, names};
 use crate::git::{Oid, TREE_MAX};
 
 /// Rounds of one loop that keep something at a time.
@@ -79,20 +79,19 @@ impl Workspaces {
         names::check_plain(loop_name)?;
         let Files::Overlay { lower, .. } = &workspace.files else { return Ok(()) };
         let ready = self.ready_base(&workspace.base).await?;
-        let (entries, survey, _) = self.look(workspace, &ready).await?;
+        let (catalogue, survey, _) = self.look(workspace, &ready).await?;
         if !survey.has_untracked || !survey.barred.is_empty() || workspace.method() == Method::Copy {
             return Ok(());
         }
-        let rules = self.ignore_rules(workspace, &ready, &survey, &entries).await?;
+        let rules = self.ignore_rules(workspace, &ready, &survey, &catalogue).await?;
         let call = self.engine.call("git.ls-files").index(&rules).work_tree(&workspace.dir).inside(&workspace.dir);
         let call = call.args(["-z", "--others", "--ignored", "--exclude-standard", "--directory"]).out_max(TREE_MAX);
         let listed = self.git().run(call).await?.stdout;
+        let is_known = |bytes: &[u8]| Ok::<_, std::io::Error>(catalogue.has(bytes)? || catalogue.has_below(bytes)?);
         let is_own = |path: &&Path| {
             let bytes = path.as_os_str().as_bytes();
-            !bytes.is_empty()
-                && index::find(&entries, bytes).is_none()
-                && index::below(&entries, bytes).is_empty()
-                && shown(lower, path) == Shown::Nothing
+            // What cannot be told is not kept.
+            !bytes.is_empty() && !is_known(bytes).unwrap_or(true) && shown(lower, path) == Shown::Nothing
         };
         let roots = listed.split(|byte| *byte == 0).map(|path| path.strip_suffix(b"/").unwrap_or(path)).map(as_path);
         let roots: Vec<PathBuf> = roots.filter(is_own).take(ROOTS_MAX).map(Path::to_owned).collect();

@@ -1,0 +1,177 @@
+//! What of a survey will be written, and what policy refuses: names, sizes, symlinks, and names that differ from others of
+//! the tree by case alone.
+
+use std::collections::hash_map::Entry as Slot;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::io;
+
+use super::catalogue::{AFTER_SLASH, Catalogue, fold_of, with_folders};
+use super::names::{self, NameProblem};
+use super::sealed::{Refusal, RefusedPath, SealLimits};
+use super::survey::{Found, Odd, Survey};
+
+/// What will be written, after policy.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub(super) files: Vec<Found>,
+    pub(super) deleted: Vec<Vec<u8>>,
+    pub(super) refused: Vec<RefusedPath>,
+}
+
+impl Plan {
+    /// Judges what a survey found over a base.
+    pub(super) fn new(survey: Survey, catalogue: &Catalogue, limits: SealLimits) -> io::Result<Self> {
+        let mut plan = Self { deleted: survey.deleted, ..Self::default() };
+        let odd: BTreeSet<(Vec<u8>, Odd)> = survey.odd.into_iter().collect();
+        for (path, odd) in odd {
+            plan.refuse(&path, odd.into());
+        }
+        let collisions = collisions(&survey.changed, catalogue, &plan.deleted)?;
+        for file in survey.changed {
+            match judge(&file, &collisions, limits) {
+                Ok(()) => plan.files.push(file),
+                Err(why) => plan.refuse(&file.path, why),
+            }
+        }
+        plan.limit(limits);
+        Ok(plan)
+    }
+
+    /// Nothing is written when git must not be asked.
+    pub(super) fn of_barred(barred: Vec<(Vec<u8>, Odd)>) -> Self {
+        let mut plan = Self::default();
+        barred.into_iter().collect::<BTreeSet<_>>().into_iter().for_each(|(path, odd)| plan.refuse(&path, odd.into()));
+        plan
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.deleted.is_empty()
+    }
+
+    fn refuse(&mut self, path: &[u8], why: Refusal) {
+        self.refused.push(RefusedPath { path: printable(path), why });
+    }
+
+    /// Over a ceiling of the whole candidate nothing is written at all: half of a change is no change.
+    fn limit(&mut self, limits: SealLimits) {
+        let bytes: u64 = self.files.iter().map(|file| file.size).sum();
+        let why = if self.files.len() + self.deleted.len() > limits.files_max {
+            Refusal::TooManyFiles(limits.files_max)
+        } else if bytes > limits.bytes_max {
+            Refusal::TooManyBytes(limits.bytes_max)
+        } else {
+            return;
+        };
+        self.refuse(b".", why);
+        self.files.clear();
+        self.deleted.clear();
+    }
+}
+
+/// A name counts only where the maker chose it; symlinks and sizes count always.
+fn judge(file: &Found, collisions: &HashSet<Vec<u8>>, limits: SealLimits) -> Result<(), Refusal> {
+    let text = match names::check_path(&file.path) {
+        Ok(text) => text,
+        Err(problem) if file.is_new || problem == NameProblem::NotUtf8 => return Err(problem.into()),
+        Err(_) => std::str::from_utf8(&file.path).map_err(|_| NameProblem::NotUtf8)?,
+    };
+    if collisions.contains(&file.path) {
+        return Err(NameProblem::CaseCollision.into());
+    }
+    if file.size > limits.file_bytes_max {
+        return Err(Refusal::FileTooLarge(limits.file_bytes_max));
+    }
+    match &file.target {
+        None => Ok(()),
+        Some(target) => match std::str::from_utf8(target) {
+            Ok(target) if names::target_is_inside(text, target) => Ok(()),
+            _ => Err(Refusal::SymlinkOutside),
+        },
+    }
+}
+
+/// New paths that equal another path of the coming tree, or one of its folders, but for case.
+fn collisions(changed: &[Found], catalogue: &Catalogue, deleted: &[Vec<u8>]) -> io::Result<HashSet<Vec<u8>>> {
+    let mut deleted: Vec<&[u8]> = deleted.iter().map(Vec::as_slice).collect();
+    deleted.sort_unstable();
+    let new = || changed.iter().filter(|file| file.is_new).map(|file| file.path.as_slice());
+    let mut spellings: HashMap<String, HashSet<Vec<u8>>> = HashMap::new();
+    for part in new().flat_map(with_folders) {
+        let same = match spellings.entry(fold_of(part)) {
+            Slot::Occupied(known) => known.into_mut(),
+            Slot::Vacant(free) => {
+                let kept = kept_spellings(free.key(), catalogue, &deleted)?;
+                free.insert(kept)
+            }
+        };
+        if !same.contains(part) {
+            same.insert(part.to_vec());
+        }
+    }
+    let is_shared = |part: &[u8]| spellings.get(&fold_of(part)).is_some_and(|same| same.len() > 1);
+    Ok(new().filter(|path| with_folders(path).any(is_shared)).map(<[u8]>::to_vec).collect())
+}
+
+/// How the base spells a path or folder that will still be there.
+fn kept_spellings(fold: &str, catalogue: &Catalogue, deleted: &[&[u8]]) -> io::Result<HashSet<Vec<u8>>> {
+    let mut kept = HashSet::new();
+    for spelling in catalogue.spellings(fold)? {
+        let first_from = |end: &[u8]| {
+            let end = [spelling.as_slice(), end].concat();
+            deleted.partition_point(|path| *path < end.as_slice())
+        };
+        let has_file = catalogue.has(&spelling)? && deleted.binary_search(&spelling.as_slice()).is_err();
+        if has_file || catalogue.below(&spelling)?.len() > first_from(AFTER_SLASH) - first_from(b"/") {
+            kept.insert(spelling);
+        }
+    }
+    Ok(kept)
+}
+
+fn printable(path: &[u8]) -> String {
+    String::from_utf8_lossy(path).chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).take(512).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::catalogue;
+    use super::super::index::{Entry, PLAIN};
+    use super::*;
+    use proptest::prelude::*;
+
+    /// By comparing every path of the coming tree with every other.
+    fn by_comparing(new: &BTreeSet<Vec<u8>>, kept: &BTreeSet<Vec<u8>>) -> HashSet<Vec<u8>> {
+        let parts: Vec<&[u8]> = kept.iter().chain(new).flat_map(|path| with_folders(path)).collect();
+        let collides = |part: &[u8]| parts.iter().any(|other| *other != part && fold_of(other) == fold_of(part));
+        new.iter().filter(|path| with_folders(path).any(collides)).cloned().collect()
+    }
+
+    fn paths(count: usize) -> impl Strategy<Value = BTreeSet<Vec<u8>>> {
+        let part = prop::sample::select(vec!["a", "A", "b", "B", "a-b", "a0", "Σ", "ς", "d", "D", "e"]);
+        let path = prop::collection::vec(part, 1..4).prop_map(|parts| parts.join("/").into_bytes());
+        prop::collection::btree_set(path, 0..count)
+    }
+
+    proptest! {
+        #[test]
+        fn collisions_are_those_that_a_look_at_the_whole_tree_finds(
+            base in paths(12), new in paths(6), gone in prop::collection::vec(any::<bool>(), 12)
+        ) {
+            let inside = |path: &[u8], folder: &[u8]| path.starts_with(&[folder, b"/"].concat());
+            let base: BTreeSet<_> = base.iter().filter(|path| !base.iter().any(|other| inside(other, path))).cloned().collect();
+            let gone = |at: usize, path: &Vec<u8>| gone[at] || new.iter().any(|new| inside(new, path) || inside(path, new));
+            let (deleted, kept): (Vec<_>, Vec<_>) = base.iter().cloned().enumerate().partition(|(at, path)| gone(*at, path));
+            let (deleted, kept): (Vec<_>, BTreeSet<_>) =
+                (deleted.into_iter().map(|(_, path)| path).collect(), kept.into_iter().map(|(_, path)| path).collect());
+            let new: BTreeSet<_> = new.difference(&kept).filter(|path| !new.iter().any(|other| inside(other, path))).cloned().collect();
+            let dir = tempfile::tempdir().expect("a folder");
+            let file = dir.path().join("paths");
+            let entries: Vec<_> = base.iter().map(|path| Entry::unseen(path.clone(), PLAIN)).collect();
+            catalogue::write(&file, &entries).expect("written");
+            let changed = new.iter().map(|path| Found { path: path.clone(), mode: PLAIN, size: 0, target: None, is_new: true });
+            let changed: Vec<_> = changed.collect();
+            let found = collisions(&changed, &Catalogue::open(&file).expect("whole"), &deleted).expect("answered");
+            prop_assert_eq!(found, by_comparing(&new, &kept));
+        }
+    }
+}

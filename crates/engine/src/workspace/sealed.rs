@@ -1,0 +1,139 @@
+//! What a seal answers with: the tree, what changed in it and what was refused, and the ceilings it keeps. How it is found
+//! out is told elsewhere.
+
+use std::fmt;
+
+use super::names::NameProblem;
+use super::survey::Odd;
+use crate::git::Oid;
+
+/// Ceilings of one candidate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SealLimits {
+    /// Changed files.
+    pub files_max: usize,
+    /// Bytes in all changed files together.
+    pub bytes_max: u64,
+    /// Bytes in one changed file.
+    pub file_bytes_max: u64,
+}
+
+impl Default for SealLimits {
+    fn default() -> Self {
+        Self { files_max: 10_000, bytes_max: 256 << 20, file_bytes_max: 100 << 20 }
+    }
+}
+
+/// A candidate's files, frozen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sealed {
+    /// The tree in the engine's repository.
+    pub tree: Oid,
+    /// The engine's commit of that tree on the base; the base itself when nothing changed.
+    pub commit: Oid,
+    /// What differs from the base, by path.
+    pub changes: Vec<Change>,
+    /// What could not be sealed. Those paths are as in the base; a candidate with any must not ship.
+    pub refused: Vec<RefusedPath>,
+    /// The text of `PR_BODY.md` in the root, which is never part of the tree.
+    pub pr_body: Option<Vec<u8>>,
+}
+
+impl Sealed {
+    /// True when the tree is the base's.
+    pub fn is_unchanged(&self) -> bool {
+        self.changes.is_empty()
+    }
+}
+
+/// How a path changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeStatus {
+    /// New in the tree.
+    Added,
+    /// Other content or another executable bit.
+    Modified,
+    /// Gone from the tree.
+    Deleted,
+    /// File became symlink, or the other way round.
+    TypeChanged,
+}
+
+/// One changed path; a rename is a deletion and an addition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Path from the root.
+    pub path: String,
+    /// What happened to it.
+    pub status: ChangeStatus,
+    /// Git's mode in the base, 0 when it was not there.
+    pub mode_before: u32,
+    /// Git's mode in the sealed tree, 0 when it is gone.
+    pub mode_after: u32,
+    /// Lines added; 0 for binary content.
+    pub lines_added: u64,
+    /// Lines removed; 0 for binary content.
+    pub lines_removed: u64,
+    /// Git takes the content for binary.
+    pub binary: bool,
+    /// Bytes of the file in the workspace; 0 when it is gone.
+    pub size: u64,
+}
+
+/// A path that was not sealed, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedPath {
+    /// The path, made printable.
+    pub path: String,
+    /// The reason.
+    pub why: Refusal,
+}
+
+impl fmt::Display for RefusedPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.why)
+    }
+}
+
+/// Why a path is not sealed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// A pipe, socket or device.
+    #[error("not a file, symlink or folder")]
+    Special,
+    /// A symlink that leads, or could lead, out of the tree.
+    #[error("the symlink leads outside the tree")]
+    SymlinkOutside,
+    /// A repository inside the checkout.
+    #[error("a nested git repository")]
+    NestedRepository,
+    /// A submodule was filled, replaced or removed.
+    #[error("a submodule was changed")]
+    Submodule,
+    /// The permissions do not let us read it.
+    #[error("it cannot be read")]
+    Unreadable,
+    /// The name itself.
+    #[error(transparent)]
+    Name(#[from] NameProblem),
+    /// More changed files than allowed.
+    #[error("more than {0} changed files")]
+    TooManyFiles(usize),
+    /// More bytes than allowed in all changed files.
+    #[error("more than {0} bytes in changed files")]
+    TooManyBytes(u64),
+    /// More bytes than allowed in this file.
+    #[error("larger than {0} bytes")]
+    FileTooLarge(u64),
+}
+
+impl From<Odd> for Refusal {
+    fn from(odd: Odd) -> Self {
+        match odd {
+            Odd::Special => Self::Special,
+            Odd::NestedRepository => Self::NestedRepository,
+            Odd::Submodule => Self::Submodule,
+            Odd::Unreadable => Self::Unreadable,
+        }
+    }
+}

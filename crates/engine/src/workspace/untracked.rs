@@ -1,0 +1,143 @@
+//! Which files of a workspace are new: those that base does not have and no `.gitignore` excludes. Git decides about the
+//! rules; it is never shown a maker's own repository or configuration.
+
+use std::collections::{BTreeSet, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::base::ReadyBase;
+use super::catalogue::Catalogue;
+use super::survey::{self, Odd, PR_BODY, Survey};
+use super::{Method, Workspace, WorkspaceError, Workspaces, blocking, io, seal};
+use crate::git::TREE_MAX;
+
+/// What running tests leaves behind, whether the repository ignores it or not: nobody reads it, and some of it runs in the
+/// place of the code beside it. Where base itself has such files they are seen like all others.
+const LITTER: [&str; 12] = [
+    "--exclude=__pycache__/",
+    "--exclude=*.py[co]",
+    "--exclude=.pytest_cache/",
+    "--exclude=.mypy_cache/",
+    "--exclude=.ruff_cache/",
+    "--exclude=.nyc_output/",
+    "--exclude=node_modules/",
+    "--exclude=**/target/debug/",
+    "--exclude=**/target/release/",
+    "--exclude=**/target/.rustc_info.json",
+    "--exclude=**/target/.rustdoc_fingerprint.json",
+    "--exclude=**/target/CACHEDIR.TAG",
+];
+
+impl Workspaces {
+    /// An index that tells git which paths are not new, and in an overlay also the base's ignore rules that no file of the
+    /// upper layer took the place of. Rules that were deleted, or are no file any more, must not be found there.
+    pub(super) async fn ignore_rules(
+        &self,
+        workspace: &Workspace,
+        ready: &ReadyBase,
+        survey: &Survey,
+        catalogue: &Catalogue,
+    ) -> Result<PathBuf, WorkspaceError> {
+        if workspace.method() == Method::Copy {
+            return Ok(ready.index());
+        }
+        let is_rules = |path: &[u8]| path.split(|byte| *byte == b'/').next_back() == Some(b".gitignore");
+        let linked = survey.changed.iter().filter(|file| file.target.is_some()).map(|file| &file.path);
+        let odd = survey.odd.iter().map(|(path, _)| path);
+        let gone = survey.deleted.iter().chain(linked).chain(odd).map(Vec::as_slice);
+        let mut known = Vec::new();
+        for path in gone.filter(|path| is_rules(path)) {
+            if catalogue.has(path).map_err(|error| catalogue.failed(error))? {
+                known.push(path);
+            }
+        }
+        if known.is_empty() {
+            return Ok(ready.ignore_index());
+        }
+        let rules = workspace.root.join("index.rules");
+        fs::copy(ready.ignore_index(), &rules).map_err(io("copy", &rules))?;
+        let call = self.engine.call("git.update-index").unflushed().index(&rules).work_tree(&workspace.dir);
+        let call = call.inside(&workspace.dir).args(["--force-remove", "-z", "--stdin"]);
+        self.git().run(call.stdin(known.join(&0))).await?;
+        Ok(rules)
+    }
+
+    /// New files that no `.gitignore` of the checkout excludes.
+    pub(super) async fn look_at_new(
+        &self,
+        workspace: &Workspace,
+        rules: &Path,
+        catalogue: &Catalogue,
+        seen: &Survey,
+    ) -> Result<Survey, WorkspaceError> {
+        let call = self.engine.call("git.ls-files").index(rules).work_tree(&workspace.dir).out_max(TREE_MAX);
+        let answer = self
+            .git()
+            .run(call.inside(&workspace.dir).args(["-z", "--others", "--exclude-standard"]).args(LITTER))
+            .await?;
+        // In an overlay git knows none of the tracked paths, so they are taken out here, and folders of the base with them.
+        let is_known = |path: &[u8]| match path.strip_suffix(b"/") {
+            Some(folder) => catalogue.has_below(folder),
+            None => catalogue.has(path),
+        };
+        // Of a folder that can be listed and no more, git tells names that nobody can look at.
+        let shut = |path: &[u8]| {
+            let folders = seen.odd.iter().filter(|(_, odd)| *odd == Odd::Unreadable);
+            folders
+                .into_iter()
+                .any(|(folder, _)| path.strip_prefix(folder.as_slice()).is_some_and(|rest| rest.starts_with(b"/")))
+        };
+        let may_be_new = |path: &&[u8]| !path.is_empty() && *path != PR_BODY && !shut(path);
+        let mut listed = Vec::new();
+        for path in answer.stdout.split(|byte| *byte == 0).filter(may_be_new) {
+            if !is_known(path).map_err(|error| catalogue.failed(error))? {
+                listed.push(path.to_vec());
+            }
+        }
+        let (dir, view) = (workspace.dir.clone(), seal::view_of(workspace));
+        blocking(move || survey::untracked(&dir, &listed, view)).await
+    }
+
+    /// Special files and unreadable new folders that a `.gitignore` excludes (a server's socket, say) are nobody's business.
+    pub(super) async fn drop_ignored(
+        &self,
+        workspace: &Workspace,
+        rules: &Path,
+        catalogue: &Catalogue,
+        survey: &mut Survey,
+    ) -> Result<(), WorkspaceError> {
+        let may_go = |path: &[u8], odd: Odd| match odd {
+            Odd::Special => Ok(true),
+            // What base has in it would be left out with it.
+            Odd::Unreadable => catalogue.has_below(path).map(|has| !has),
+            Odd::NestedRepository | Odd::Submodule => Ok(false),
+        };
+        let mut asked = BTreeSet::new();
+        for one in &survey.odd {
+            if may_go(&one.0, one.1).map_err(|error| catalogue.failed(error))? {
+                asked.insert(one.clone());
+            }
+        }
+        // The prefix keeps a leading colon from being read as a pattern.
+        let paths: Vec<Vec<u8>> = asked.iter().map(|(path, _)| [b"./", path.as_slice()].concat()).collect();
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let call = self.engine.call("git.check-ignore").index(rules).work_tree(&workspace.dir).inside(&workspace.dir);
+        // This verb knows no literal paths and says so with an error.
+        let call = call.env("GIT_LITERAL_PATHSPECS", "0").args(["-z", "--stdin"]).stdin(paths.join(&0));
+        let answer = self.git().run(call.out_max(TREE_MAX).no_is_an_answer()).await?;
+        let ignored: HashSet<&[u8]> = answer.stdout.split(|byte| *byte == 0).filter_map(|path| path.get(2..)).collect();
+        survey.odd.retain(|one| !asked.contains(one) || !ignored.contains(one.0.as_slice()));
+        Ok(())
+    }
+}
+
+/// Whether a folder is among the [`LITTER`], or in it.
+pub(super) fn is_litter(folder: &[u8]) -> bool {
+    let anywhere: [&[u8]; 6] =
+        [b"__pycache__", b".pytest_cache", b".mypy_cache", b".ruff_cache", b".nyc_output", b"node_modules"];
+    let parts: Vec<&[u8]> = folder.split(|byte| *byte == b'/').collect();
+    let is_build = |pair: &[&[u8]]| pair[0] == b"target" && (pair[1] == b"debug" || pair[1] == b"release");
+    parts.windows(2).any(is_build) || parts.iter().any(|part| anywhere.contains(part))
+}
