@@ -74,6 +74,28 @@ impl Spend {
     }
 }
 
+/// Tokens of one model, as an agent told them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelTokens {
+    /// The model's name as the agent or its provider has it; empty when nobody said.
+    pub model: String,
+    /// Its tokens.
+    pub tokens: Tokens,
+}
+
+/// What one model cost in one start of an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelSpend {
+    /// The model; empty when nobody said.
+    pub model: String,
+    /// Its tokens.
+    pub tokens: Tokens,
+    /// Their price.
+    pub usd: Usd,
+    /// Whether the agent reported the tokens.
+    pub known: Known,
+}
+
 /// What one agent start may use at the worst; charged in full when the agent does not say what it used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Reservation {

@@ -16,6 +16,7 @@ use crate::seam::{Seam, SeamFault};
 use crate::store::{Batch, Mode, OwnerInfo, SqlStore, Store, StoreError, StoreErrorKind};
 use crate::toolchains;
 use crate::workspace::{self, Workspaces};
+use loopwright_core::prices::Prices;
 use loopwright_core::round::Boundary;
 use loopwright_core::spec::LoopSpec;
 use std::path::PathBuf;
@@ -45,6 +46,8 @@ pub struct Settings {
     pub clock: Arc<dyn Clock>,
     /// Model providers that agents may use, with their keys; only the egress proxy reads those.
     pub providers: Vec<Provider>,
+    /// What tokens cost.
+    pub prices: Arc<Prices>,
     /// Where tests make the world fail.
     pub seam: Seam,
 }
@@ -79,6 +82,7 @@ impl Settings {
             known_secrets: KnownSecrets::default(),
             clock: Arc::new(SystemClock),
             providers: Vec::new(),
+            prices: Arc::default(),
             seam: Seam::none(),
         }
     }

@@ -93,7 +93,6 @@ mod live;
 mod loop_engine;
 pub mod outbox;
 pub mod places;
-pub mod prices;
 pub mod proc;
 pub mod progress;
 mod random;

@@ -36,6 +36,8 @@ fn invocation(root: &Path, role: Role) -> Invocation {
         verdict: Some(sink),
         model: None,
         tools: Vec::new(),
+        endpoints: Default::default(),
+        prices: Default::default(),
         limits: AgentLimits {
             wall: Some(Duration::from_secs(20)),
             idle: None,

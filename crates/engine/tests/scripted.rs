@@ -157,6 +157,8 @@ impl Stage {
             verdict: Some(sink),
             model: None,
             tools: Vec::new(),
+        endpoints: Default::default(),
+        prices: Default::default(),
             limits: self.limits.clone(),
             cookie: Cookie::new(&self.prefix),
             room: Default::default(),

@@ -168,6 +168,7 @@ fn end(end: &AgentEnd) -> String {
         AgentEnd::Signaled { signal } => format!("signal {signal}"),
         AgentEnd::Limit { text, .. } => format!("stopped: {text}"),
         AgentEnd::Unusable { text } => format!("could not run: {text}"),
+        AgentEnd::Provider { trouble } => format!("{}: {}", trouble.kind.word(), trouble.text),
     }
 }
 

@@ -81,6 +81,7 @@ fn unusable(end: &AgentEnd) -> Option<String> {
         AgentEnd::Signaled { signal } => Some(format!("the checker died by signal {signal}")),
         AgentEnd::Limit { limit, .. } => Some(format!("the checker ran out of {}", limit.label())),
         AgentEnd::Unusable { text } => Some(text.clone()),
+        AgentEnd::Provider { trouble } => Some(format!("{}: {}", trouble.kind.word(), trouble.text)),
     }
 }
 

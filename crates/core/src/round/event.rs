@@ -1,10 +1,11 @@
 //! What can happen to a round. Every event is recorded before anything is done about it; a round is the fold of its events.
 
-use crate::budget::{BudgetLimit, Reservation, Spend};
+use crate::budget::{BudgetLimit, ModelSpend, Reservation, Spend};
 use crate::gate::GateResult;
 use crate::human_gate::GateDecision;
 use crate::network::Traffic;
 use crate::outbox::StagedItem;
+use crate::provider::ProviderTrouble;
 use crate::verdict::Judgement;
 use serde::{Deserialize, Serialize};
 
@@ -226,6 +227,12 @@ pub struct AgentStarted {
     pub attempt: u32,
     /// The agent's name.
     pub agent: String,
+    /// Its program's version, where that is known before it starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// The model that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     /// What finds its process tree again after a crash.
     pub cookie: String,
     /// Its worst case.
@@ -261,6 +268,11 @@ pub enum AgentEnd {
         /// Why.
         text: String,
     },
+    /// It ran, and its model provider kept it from its work.
+    Provider {
+        /// How.
+        trouble: ProviderTrouble,
+    },
 }
 
 /// What the maker left.
@@ -272,6 +284,9 @@ pub struct Made {
     pub end: AgentEnd,
     /// What it cost.
     pub spend: Spend,
+    /// The same by model, where that is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<ModelSpend>,
     /// Its last words; a report at L1 when nothing was staged, otherwise kept as a claim.
     pub text: String,
     /// The reason it gave for not being able to.
@@ -376,6 +391,9 @@ pub struct Checked {
     pub judgement: Judgement,
     /// What it cost.
     pub spend: Spend,
+    /// The same by model, where that is known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<ModelSpend>,
     /// Content hash of the transcript.
     pub transcript: Option<String>,
     /// Whether it was shown the whole change.

@@ -68,6 +68,10 @@ fn ended_badly(round: &mut Round, end: &AgentEnd) -> Option<RoundOutcome> {
             round.facts.because(Stage::Make, "agent-unusable", text.clone());
             Some(RoundOutcome::Failed)
         }
+        AgentEnd::Provider { trouble } => {
+            round.facts.because(Stage::Make, trouble.kind.word(), trouble.text.clone());
+            Some(if trouble.kind.passes() { RoundOutcome::RateLimited } else { RoundOutcome::Failed })
+        }
         AgentEnd::Exited { .. } | AgentEnd::Signaled { .. } => None,
     }
 }

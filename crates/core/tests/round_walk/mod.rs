@@ -236,7 +236,15 @@ fn probed(choice: &Choice) -> Event {
 
 pub(crate) fn agent(attempt: u32) -> AgentStarted {
     let reserved = Reservation { tokens: 100, usd: Usd(1_000_000) };
-    AgentStarted { attempt, agent: "scripted".into(), cookie: "c".into(), reserved, nonce: None }
+    AgentStarted {
+        attempt,
+        agent: "scripted".into(),
+        version: None,
+        model: None,
+        cookie: "c".into(),
+        reserved,
+        nonce: None,
+    }
 }
 
 fn spend(choice: &Choice) -> Spend {
@@ -265,6 +273,7 @@ fn made(attempt: u32, choice: &Choice) -> Event {
         attempt,
         end: end(choice),
         spend: spend(choice),
+        models: Vec::new(),
         text: "done".into(),
         cannot: (choice.a % 20 == 1).then(|| "I cannot".to_owned()),
         staged,
@@ -345,6 +354,7 @@ fn checked(attempt: u32, choice: &Choice) -> Event {
         end: end(choice),
         judgement,
         spend: spend(choice),
+        models: Vec::new(),
         transcript: None,
         shown: loopwright_core::round::Shown::Whole,
     }))

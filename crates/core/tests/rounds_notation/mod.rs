@@ -145,7 +145,15 @@ fn probed(words: &Words<'_>) -> Probed {
 
 fn agent(attempt: u32, nonce: Option<String>) -> AgentStarted {
     let reserved = Reservation { tokens: 100, usd: Usd(1_000_000) };
-    AgentStarted { attempt, agent: "scripted".into(), cookie: "c".into(), reserved, nonce }
+    AgentStarted {
+        attempt,
+        agent: "scripted".into(),
+        version: None,
+        model: None,
+        cookie: "c".into(),
+        reserved,
+        nonce,
+    }
 }
 
 fn spend(words: &Words<'_>) -> Spend {
@@ -179,6 +187,7 @@ fn made(words: &Words<'_>, attempt: u32) -> Made {
         attempt,
         end: end(words),
         spend: spend(words),
+        models: Vec::new(),
         text: "done".into(),
         cannot: words.has("cannot").then(|| "the task contradicts a gate".to_owned()),
         staged,
@@ -246,7 +255,7 @@ fn checked(words: &Words<'_>, attempt: u32) -> Checked {
         Some(_) | None => Judgement::Missing,
     };
     let shown = if words.has("cut") { Shown::Part } else { Shown::Whole };
-    Checked { attempt, end: end(words), judgement, spend: spend(words), transcript: None, shown }
+    Checked { attempt, end: end(words), judgement, spend: spend(words), models: Vec::new(), transcript: None, shown }
 }
 
 fn said(words: &Words<'_>) -> PersonSaid {

@@ -77,7 +77,7 @@ pub(super) async fn run(
     started: &mut (dyn FnMut(&Started) + Send),
     notes: Notes,
 ) -> Result<AgentOutcome, AgentError> {
-    let mut listener = Listener::new(log, &invocation.limits, notes);
+    let mut listener = Listener::new(log, invocation, notes);
     let ended = proc.run(spawn, &mut listener, cancel, started).await?;
     Ok(listener.finish(ended))
 }

@@ -3,10 +3,10 @@
 //! The scripted agent also sends notes about itself between its text; they are told apart by a marker that nothing the
 //! agent prints can know. Memory is bounded whatever is printed.
 
-use super::{AgentEvent, AgentLimits, AgentLog, AgentOutcome};
-use crate::prices;
+use super::{AgentEvent, AgentLimits, AgentLog, AgentOutcome, Invocation, Told};
 use crate::proc::{Ended, Flow, How, Stream, Watch};
 use loopwright_core::budget::{BudgetLimit, Tokens, Usage};
+use loopwright_core::prices::Prices;
 use std::collections::VecDeque;
 
 /// A longer line is given to the log in pieces.
@@ -44,6 +44,7 @@ pub(super) enum Notes {
 pub(super) struct Listener<'a> {
     log: &'a mut dyn AgentLog,
     limits: &'a AgentLimits,
+    prices: &'a Prices,
     split: Split,
     read: Option<fn(&[u8]) -> Note>,
     stdout: Lines,
@@ -55,14 +56,15 @@ pub(super) struct Listener<'a> {
 }
 
 impl<'a> Listener<'a> {
-    pub(super) fn new(log: &'a mut dyn AgentLog, limits: &'a AgentLimits, notes: Notes) -> Self {
+    pub(super) fn new(log: &'a mut dyn AgentLog, invocation: &'a Invocation, notes: Notes) -> Self {
         let (marker, read, usage) = match notes {
             Notes::None => (Vec::new(), None, Usage::Unknown),
             Notes::After { marker, read } => (marker, Some(read), Usage::Reported(Tokens::default())),
         };
         let (stdout, stderr) = (Lines::new(Stream::Stdout), Lines::new(Stream::Stderr));
         let split = Split::new(marker);
-        Self { log, limits, split, read, stdout, stderr, text: VecDeque::new(), usage, turns: 0, limit: None }
+        let (limits, prices) = (&invocation.limits, invocation.prices.as_ref());
+        Self { log, limits, prices, split, read, stdout, stderr, text: VecDeque::new(), usage, turns: 0, limit: None }
     }
 
     /// The outcome of a run that this listener watched.
@@ -89,6 +91,7 @@ impl<'a> Listener<'a> {
             leaky: ended.leaky,
             term_ignored: ended.term_ignored,
             limit,
+            told: Told::default(),
         }
     }
 
@@ -133,7 +136,7 @@ impl<'a> Listener<'a> {
         if self.limits.tokens.is_some_and(|most| tokens.total() > most) {
             self.meet(BudgetLimit::Total);
         }
-        if self.limits.usd.is_some_and(|most| prices::dearest(tokens) > most) {
+        if self.limits.usd.is_some_and(|most| self.prices.of("", tokens) > most) {
             self.meet(BudgetLimit::Usd);
         }
     }
@@ -180,17 +183,17 @@ fn last_text(text: VecDeque<u8>) -> String {
 }
 
 /// Gives a stream to the log line by line.
-struct Lines {
+pub(super) struct Lines {
     stream: Stream,
     open: Vec<u8>,
 }
 
 impl Lines {
-    fn new(stream: Stream) -> Self {
+    pub(super) fn new(stream: Stream) -> Self {
         Self { stream, open: Vec::new() }
     }
 
-    fn push(&mut self, mut bytes: &[u8], log: &mut dyn AgentLog) {
+    pub(super) fn push(&mut self, mut bytes: &[u8], log: &mut dyn AgentLog) {
         while !bytes.is_empty() {
             let room = (LINE_MAX - self.open.len()).min(bytes.len());
             let end = bytes[..room].iter().position(|byte| *byte == b'\n');
@@ -203,7 +206,7 @@ impl Lines {
         }
     }
 
-    fn flush(&mut self, log: &mut dyn AgentLog) {
+    pub(super) fn flush(&mut self, log: &mut dyn AgentLog) {
         if !self.open.is_empty() {
             log.line(AgentEvent::Text { stream: self.stream, bytes: &self.open });
             self.open.clear();

@@ -4,8 +4,12 @@
 //! It decides nothing: whether an outcome is good is the round's to say, and nothing an agent prints is a verdict.
 
 mod command;
+#[allow(dead_code, reason = "adapters build on it")]
+mod driver;
 mod env;
 mod error;
+#[allow(dead_code, reason = "adapters build on it")]
+mod hearing;
 mod listen;
 pub mod scripted;
 
@@ -17,10 +21,14 @@ pub use scripted::{Scripted, main_if_asked};
 use crate::proc::{Cancel, Captured, Cookie, How, Proc, Started, Stream};
 use crate::room::Room;
 use loopwright_core::BoxFuture;
-use loopwright_core::budget::{BudgetLimit, Tokens, Usage};
+use loopwright_core::budget::{BudgetLimit, ModelTokens, Tokens, Usage};
+use loopwright_core::prices::Prices;
+use loopwright_core::provider::ProviderTrouble;
 use loopwright_core::spec::Role;
 use loopwright_core::units::Usd;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Everything one start of an agent is given.
@@ -52,14 +60,33 @@ pub struct Invocation {
     pub verdict: Option<VerdictSink>,
     /// The model, where the agent has a choice.
     pub model: Option<String>,
-    /// Tools the role may use.
+    /// Tools the role may use, by the names of loop files; empty means what the role usually has.
     pub tools: Vec<String>,
+    /// Where model providers are reached, and with what.
+    pub endpoints: Endpoints,
+    /// What tokens cost.
+    pub prices: Arc<Prices>,
     /// When it is stopped.
     pub limits: AgentLimits,
     /// The mark of its process tree.
     pub cookie: Cookie,
     /// What its programs see. Paths of the invocation are the host's; [`Room::see`] says what they are called inside.
     pub room: Room,
+}
+
+/// Where an agent reaches its model provider: base URLs as they are seen in its room, and what it shows there instead of a key.
+#[derive(Clone, Default)]
+pub struct Endpoints {
+    /// Provider's name to its base URL, such as `http://127.0.0.1:3128/provider/anthropic`.
+    pub urls: BTreeMap<String, String>,
+    /// The token of the round. It is worth nothing outside of it.
+    pub token: String,
+}
+
+impl std::fmt::Debug for Endpoints {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Endpoints").field("urls", &self.urls).finish_non_exhaustive()
+    }
 }
 
 /// A checker's one way to be heard.
@@ -115,6 +142,27 @@ pub struct AgentOutcome {
     pub term_ignored: bool,
     /// The ceiling it met. A flood of output is no ceiling of the budget: see [`How::Flood`] in `how`.
     pub limit: Option<BudgetLimit>,
+    /// What it told about itself.
+    pub told: Told,
+}
+
+/// What an agent tells about itself in its stream, besides its usage. None of it is evidence of good work.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Told {
+    /// Its program's version.
+    pub version: Option<String>,
+    /// Its session.
+    pub session: Option<String>,
+    /// Tokens by model.
+    pub models: Vec<ModelTokens>,
+    /// What it says that cost, by its own table.
+    pub billed: Option<Usd>,
+    /// Its structured answer, or else its last message. A checker that has no file to write gives its verdict so.
+    pub answer: Option<String>,
+    /// Tools that were denied to it.
+    pub denied: Vec<String>,
+    /// What kept it from its work. With this, an exit code of zero means nothing.
+    pub trouble: Option<ProviderTrouble>,
 }
 
 impl AgentOutcome {
@@ -132,6 +180,7 @@ impl AgentOutcome {
             leaky: false,
             term_ignored: false,
             limit: None,
+            told: Told::default(),
         }
     }
 }
@@ -145,6 +194,27 @@ pub enum AgentEvent<'a> {
         stream: Stream,
         /// The bytes.
         bytes: &'a [u8],
+    },
+    /// It is at work.
+    Started {
+        /// The model, if it said.
+        model: Option<&'a str>,
+        /// Its program's version, if it said.
+        version: Option<&'a str>,
+    },
+    /// It wrote this to whoever listens.
+    Says(&'a str),
+    /// It uses a tool.
+    Tool {
+        /// The tool's name.
+        name: &'a str,
+        /// On what, in a line.
+        what: &'a str,
+    },
+    /// Its provider was not able to answer, and it tries again by itself.
+    Retries {
+        /// The HTTP status, if it said.
+        status: Option<u16>,
     },
     /// The tokens it says it used so far.
     Usage(Tokens),
@@ -177,6 +247,8 @@ pub struct Capabilities {
     pub usage: bool,
     /// Its output follows a schema.
     pub structured_output: bool,
+    /// As a checker it gives its verdict as its last message; without, it writes a file.
+    pub answers: bool,
     /// It can be limited to a list of tools.
     pub tool_allowlist: bool,
     /// It starts fresh each time.

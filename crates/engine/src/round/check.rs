@@ -1,7 +1,7 @@
 //! Check: a fresh process on a read-only snapshot, without the maker's words. Its verdict comes through a sink that did not
 //! exist while the maker lived, and only from there.
 
-use super::make::{end_of, spend_of};
+use super::make::end_of;
 use super::{Run, Trouble, isolate, workspace_trouble};
 use crate::agents::{Invocation, VerdictSink};
 use crate::git::Oid;
@@ -16,6 +16,7 @@ use loopwright_core::spec::Role;
 use loopwright_core::verdict::{self, Evidence, Expected, Judgement, Resolve, TreeChange, VerdictFile};
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Bytes of one cited file.
 const BLOB_MAX: usize = 8 << 20;
@@ -33,6 +34,8 @@ impl Run<'_> {
         let started = AgentStarted {
             attempt,
             agent: name,
+            version: None,
+            model: invocation.model.clone(),
             cookie: invocation.cookie.as_str().to_owned(),
             reserved,
             nonce: Some(desk.nonce.clone()),
@@ -46,7 +49,8 @@ impl Run<'_> {
             attempt,
             end: end_of(&outcome)?,
             judgement,
-            spend: spend_of(&outcome, reserved, wall_ms),
+            models: self.models_of(&outcome),
+            spend: self.spend_of(&outcome, reserved, wall_ms),
             transcript,
             shown,
         })))
@@ -121,6 +125,8 @@ impl Run<'_> {
             }),
             model,
             tools: self.agent_spec(Role::Checker).map(|agent| agent.tools.clone()).unwrap_or_default(),
+            endpoints: self.endpoints(),
+            prices: Arc::clone(&self.engine.settings.prices),
             limits: self.agent_limits(),
             cookie: Cookie::new(&format!("lw-{}", self.id())),
             room,

@@ -2,20 +2,25 @@
 
 use super::transcript::Transcript;
 use super::{Run, Trouble, bounds};
-use crate::agents::{AgentError, AgentLimits, AgentOutcome, Invocation};
+use crate::agents::{AgentError, AgentLimits, AgentOutcome, Endpoints, Invocation};
+use crate::egress::Provider;
 use crate::proc::{Cancel, Cookie, How};
 use crate::room::{Papers, Seat};
 use crate::staging;
 use crate::store::{Ceiling, Change, Reserve, SpendScope};
 use crate::workspace::Workspace;
-use crate::{clock, prices};
+use crate::clock;
 use loopwright_core::BoxFuture;
-use loopwright_core::budget::{self, BudgetLimit, Reservation, Spend, Usage};
+use loopwright_core::budget::{
+    self, BudgetLimit, Known, ModelSpend, ModelTokens, Reservation, Spend, Tokens, Usage,
+};
 use loopwright_core::outbox::{self, StagedFile};
+use loopwright_core::prices::Prices;
 use loopwright_core::round::{AgentEnd, AgentStarted, Event, Feedback, Made, Stage, Staged};
 use loopwright_core::spec::{CheckMode, Role};
 use loopwright_core::units::Usd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
@@ -45,6 +50,8 @@ impl Run<'_> {
         let started = AgentStarted {
             attempt,
             agent: self.bind.maker.name().to_owned(),
+            version: None,
+            model: invocation.model.clone(),
             cookie: invocation.cookie.as_str().to_owned(),
             reserved,
             nonce: None,
@@ -81,6 +88,8 @@ impl Run<'_> {
             verdict: None,
             model: self.agent_spec(Role::Maker).and_then(|agent| agent.model.clone()),
             tools: self.agent_spec(Role::Maker).map(|agent| agent.tools.clone()).unwrap_or_default(),
+            endpoints: self.endpoints(),
+            prices: Arc::clone(&self.engine.settings.prices),
             limits: self.agent_limits(),
             cookie: Cookie::new(&format!("lw-{}", self.id())),
             room,
@@ -145,6 +154,14 @@ impl Run<'_> {
         }
     }
 
+    /// Where the roles of this round reach model providers.
+    pub(super) fn endpoints(&self) -> Endpoints {
+        let Some(egress) = self.ways.egress() else { return Endpoints::default() };
+        let names = self.engine.settings.providers.iter().map(Provider::name);
+        let urls = names.filter_map(|name| Some((name.to_owned(), egress.provider_url(name)?)));
+        Endpoints { urls: urls.collect(), token: egress.token().to_owned() }
+    }
+
     pub(super) async fn invoke(
         &self,
         role: Role,
@@ -185,7 +202,8 @@ impl Run<'_> {
         Ok(Made {
             attempt,
             end,
-            spend: spend_of(&outcome, reserved, wall_ms),
+            spend: self.spend_of(&outcome, reserved, wall_ms),
+            models: self.models_of(&outcome),
             text,
             cannot: outbox::cannot(files),
             staged: match staged {
@@ -199,20 +217,58 @@ impl Run<'_> {
             survivors,
         })
     }
+
+    /// What a start cost. An agent that could not be started cost nothing; one that broke may have, so it costs the reservation.
+    pub(super) fn spend_of(
+        &self,
+        outcome: &Result<AgentOutcome, AgentError>,
+        reserved: Reservation,
+        wall_ms: u64,
+    ) -> Spend {
+        let prices = &self.engine.settings.prices;
+        match outcome {
+            Ok(outcome) => {
+                let price = |tokens| price_of(prices, &outcome.told.models, tokens);
+                budget::settle(outcome.usage, reserved, price, wall_ms)
+            }
+            Err(
+                AgentError::NotFound { .. }
+                | AgentError::Unavailable { .. }
+                | AgentError::Script { .. }
+                | AgentError::Exhausted { .. },
+            ) => Spend { wall_ms, ..Spend::default() },
+            Err(AgentError::Failed { .. }) => {
+                budget::settle(Usage::Unknown, reserved, |tokens| prices.of("", tokens), wall_ms)
+            }
+        }
+    }
+
+    /// The same by model, for an agent that told them.
+    pub(super) fn models_of(&self, outcome: &Result<AgentOutcome, AgentError>) -> Vec<ModelSpend> {
+        let Ok(AgentOutcome { usage: Usage::Reported(_), told, .. }) = outcome else { return Vec::new() };
+        let spend = |used: &ModelTokens| ModelSpend {
+            model: used.model.clone(),
+            tokens: used.tokens,
+            usd: self.engine.settings.prices.of(&used.model, used.tokens),
+            known: Known::Yes,
+        };
+        told.models.iter().map(spend).collect()
+    }
 }
 
-/// What a start cost. An agent that could not be started cost nothing; one that broke may have, so it costs the reservation.
-pub(super) fn spend_of(outcome: &Result<AgentOutcome, AgentError>, reserved: Reservation, wall_ms: u64) -> Spend {
-    match outcome {
-        Ok(outcome) => budget::settle(outcome.usage, reserved, prices::dearest, wall_ms),
-        Err(
-            AgentError::NotFound { .. }
-            | AgentError::Unavailable { .. }
-            | AgentError::Script { .. }
-            | AgentError::Exhausted { .. },
-        ) => Spend { wall_ms, ..Spend::default() },
-        Err(AgentError::Failed { .. }) => budget::settle(Usage::Unknown, reserved, prices::dearest, wall_ms),
-    }
+/// The price of a start's tokens: each model's by its own rate, and what no model was named for by the dearest.
+fn price_of(prices: &Prices, models: &[ModelTokens], all: Tokens) -> Usd {
+    let named = models.iter().fold(Tokens::default(), |sum, used| sum.plus(used.tokens));
+    let rest = Tokens {
+        input: all.input.saturating_sub(named.input),
+        output: all.output.saturating_sub(named.output),
+        cache_read: all.cache_read.saturating_sub(named.cache_read),
+        cache_write: all.cache_write.saturating_sub(named.cache_write),
+    };
+    let sum = models.iter().fold(prices.of("", rest).0, |sum, used| {
+        sum.saturating_add(prices.of(&used.model, used.tokens).0)
+    });
+    Usd(sum)
 }
 
 /// Waits for an agent, but not for ever. Adapters keep their limits themselves and are back well before this; one of an
@@ -241,9 +297,16 @@ pub(super) fn end_of(outcome: &Result<AgentOutcome, AgentError>) -> Result<Agent
         Ok(outcome) => outcome,
         Err(error) => return Ok(AgentEnd::Unusable { text: super::chain(error) }),
     };
+    // An agent that was kept from its work says so itself; its exit code may be zero all the same.
+    if let (How::Exited(_) | How::Signaled(_), Some(trouble)) = (outcome.how, &outcome.told.trouble) {
+        return Ok(AgentEnd::Provider { trouble: trouble.clone() });
+    }
     let term = if outcome.term_ignored { "; it ignored SIGTERM and was killed" } else { "" };
     let limit = |limit, text: &str| AgentEnd::Limit { limit, text: format!("{text}{term}") };
     Ok(match outcome.how {
+        How::Exited(_) if outcome.limit.is_some() => {
+            limit(outcome.limit.unwrap_or(BudgetLimit::Total), "it met its own limit")
+        }
         How::Exited(code) => AgentEnd::Exited { code },
         How::Signaled(signal) => AgentEnd::Signaled { signal },
         How::Idle => limit(BudgetLimit::Idle, "no output for too long"),

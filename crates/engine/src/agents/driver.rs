@@ -1,0 +1,223 @@
+//! Driving a coding agent's own program: from an [`Invocation`] to a command line, and from its stream to events.
+//!
+//! What differs between programs is a [`Dialect`]: flags, environment, files in its HOME, and a [`Reader`] of its stream.
+//! Everything else is here once: starting it in its room, splitting the stream, counting, ceilings, and what the end means.
+
+use super::hearing::Hearing;
+use super::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation, env};
+use crate::proc::{Cancel, Ended, Flow, How, Proc, Spawn, Started, Stdin, Stream, Watch};
+use loopwright_core::BoxFuture;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// A longer line is not kept whole: its reader sees its beginning and is told so.
+const LINE_MAX: usize = 4 << 20;
+
+/// How one program is spoken to and understood.
+pub(super) trait Dialect: Send + Sync {
+    /// The name in loop files.
+    fn name(&self) -> &'static str;
+
+    /// What the program can do.
+    fn capabilities(&self) -> Capabilities;
+
+    /// What to start. Starts nothing itself and reads nothing of the host, so that it can be tested word by word.
+    ///
+    /// # Errors
+    /// When the program cannot keep to what is asked. A restriction is never weakened in silence.
+    fn launch(&self, invocation: &Invocation) -> Result<Launch, AgentError>;
+
+    /// Reads the stream of one start.
+    fn reader(&self, invocation: &Invocation) -> Box<dyn Reader>;
+}
+
+/// One start of a program, besides what every start has.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Launch {
+    /// Its arguments.
+    pub(super) args: Vec<OsString>,
+    /// Variables beside those of the role.
+    pub(super) env: Vec<(OsString, OsString)>,
+    /// What it reads on standard input.
+    pub(super) stdin: Vec<u8>,
+    /// Files to lay into its HOME before it starts: path below HOME, content.
+    pub(super) files: Vec<(PathBuf, Vec<u8>)>,
+    /// Names at the top of the workspace that the program would load as its settings and that no flag turns off. Where they
+    /// exist, something empty lies over them.
+    pub(super) hidden: Vec<&'static str>,
+}
+
+/// Understands the stream of one start.
+pub(super) trait Reader: Send {
+    /// One line of standard output without its newline; of one that is too long, the beginning.
+    fn line(&mut self, line: &[u8], hearing: &mut Hearing<'_>);
+
+    /// One line of standard error.
+    fn error_line(&mut self, _: &[u8], _: &mut Hearing<'_>) {}
+
+    /// The program and its tree are gone: says what is still to be said, above all whether it ever came to its own end.
+    fn end(&mut self, how: How, hearing: &mut Hearing<'_>);
+}
+
+/// A coding agent's program as an agent.
+pub(super) struct Driven {
+    dialect: &'static dyn Dialect,
+    program: PathBuf,
+    version: Option<String>,
+}
+
+impl Driven {
+    /// A program that was found on this host.
+    pub(super) fn new(dialect: &'static dyn Dialect, program: PathBuf, version: Option<String>) -> Self {
+        Self { dialect, program, version }
+    }
+
+    fn spawn(&self, invocation: &Invocation) -> Result<Spawn, AgentError> {
+        let launch = self.dialect.launch(invocation)?;
+        for (path, bytes) in &launch.files {
+            lay(&invocation.home.join(path), bytes)?;
+        }
+        let mut spawn = env::spawn(invocation, self.program.clone());
+        spawn.args = launch.args;
+        spawn.env.extend(launch.env);
+        spawn.stdin = Stdin::Bytes(launch.stdin);
+        Ok(spawn)
+    }
+
+    async fn run(
+        &self,
+        invocation: &Invocation,
+        proc: &Proc,
+        log: &mut dyn AgentLog,
+        cancel: &Cancel,
+        started: &mut (dyn FnMut(&Started) + Send),
+    ) -> Result<AgentOutcome, AgentError> {
+        let spawn = self.spawn(invocation)?;
+        let mut listener = Listener {
+            reader: self.dialect.reader(invocation),
+            hearing: Hearing::new(log, invocation),
+            stdout: Lines::default(),
+            stderr: Lines::default(),
+        };
+        let ended = proc.run(spawn, &mut listener, cancel, started).await?;
+        let mut outcome = listener.finish(ended);
+        outcome.told.version = outcome.told.version.or_else(|| self.version.clone());
+        Ok(outcome)
+    }
+}
+
+/// A file in a HOME that nobody but this start uses.
+fn lay(path: &std::path::Path, bytes: &[u8]) -> Result<(), AgentError> {
+    let laid = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(path, bytes));
+    laid.map_err(|error| AgentError::failed(format!("write `{}`: {error}", path.display()), ""))
+}
+
+impl Agent for Driven {
+    fn name(&self) -> &str {
+        self.dialect.name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.dialect.capabilities()
+    }
+
+    fn invoke<'a>(
+        &'a self,
+        invocation: &'a Invocation,
+        proc: &'a Proc,
+        log: &'a mut dyn AgentLog,
+        cancel: &'a Cancel,
+        started: &'a mut (dyn FnMut(&Started) + Send),
+    ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>> {
+        Box::pin(self.run(invocation, proc, log, cancel, started))
+    }
+}
+
+struct Listener<'a> {
+    reader: Box<dyn Reader>,
+    hearing: Hearing<'a>,
+    stdout: Lines,
+    stderr: Lines,
+}
+
+impl Listener<'_> {
+    fn finish(mut self, ended: Ended) -> AgentOutcome {
+        let (reader, hearing) = (&mut self.reader, &mut self.hearing);
+        self.stdout.rest(|line| reader.line(line, hearing));
+        self.stderr.rest(|line| reader.error_line(line, hearing));
+        reader.end(ended.how, hearing);
+        self.hearing.finish(ended)
+    }
+}
+
+impl Watch for Listener<'_> {
+    fn chunk(&mut self, stream: Stream, bytes: &[u8]) -> Flow {
+        self.hearing.raw(stream, bytes);
+        let (reader, hearing) = (&mut self.reader, &mut self.hearing);
+        match stream {
+            Stream::Stdout => self.stdout.push(bytes, |line| reader.line(line, hearing)),
+            Stream::Stderr => self.stderr.push(bytes, |line| reader.error_line(line, hearing)),
+        }
+        self.hearing.flow()
+    }
+}
+
+/// Splits a stream at its newlines. A line that lies whole in what was read is not copied.
+#[derive(Debug, Default)]
+struct Lines {
+    open: Vec<u8>,
+}
+
+impl Lines {
+    fn push(&mut self, mut bytes: &[u8], mut line: impl FnMut(&[u8])) {
+        while let Some(end) = memchr::memchr(b'\n', bytes) {
+            if self.open.is_empty() {
+                line(&bytes[..end.min(LINE_MAX)]);
+            } else {
+                self.keep(&bytes[..end]);
+                line(&self.open);
+                self.open.clear();
+            }
+            bytes = &bytes[end + 1..];
+        }
+        self.keep(bytes);
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        let room = LINE_MAX.saturating_sub(self.open.len());
+        self.open.extend_from_slice(&bytes[..bytes.len().min(room)]);
+    }
+
+    fn rest(&mut self, line: impl FnOnce(&[u8])) {
+        if !self.open.is_empty() {
+            line(&std::mem::take(&mut self.open));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_do_not_depend_on_where_reads_are_cut() {
+        let text = b"one\n\ntwo\xff\nthree";
+        for size in 1..text.len() {
+            let (mut lines, mut seen) = (Lines::default(), Vec::new());
+            text.chunks(size).for_each(|chunk| lines.push(chunk, |line| seen.push(line.to_vec())));
+            lines.rest(|line| seen.push(line.to_vec()));
+            assert_eq!(seen, [b"one".to_vec(), Vec::new(), b"two\xff".to_vec(), b"three".to_vec()], "size {size}");
+        }
+    }
+
+    #[test]
+    fn endless_line_is_kept_to_its_bound() {
+        let (mut lines, mut seen) = (Lines::default(), Vec::new());
+        for _ in 0..100 {
+            lines.push(&[b'x'; 1 << 16], |line| seen.push(line.len()));
+        }
+        lines.push(b"\nshort\n", |line| seen.push(line.len()));
+        assert_eq!(seen, [LINE_MAX, 5]);
+        assert!(lines.open.capacity() <= 2 * LINE_MAX);
+    }
+}
