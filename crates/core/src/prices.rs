@@ -13,12 +13,8 @@ pub struct Prices {
 }
 
 /// The dearest known rates, in millionths of a dollar for a million tokens.
-const DEAREST: Price = Price {
-    input: Usd(15_000_000),
-    output: Usd(75_000_000),
-    cache_read: Usd(1_500_000),
-    cache_write: Usd(18_750_000),
-};
+const DEAREST: Price =
+    Price { input: Usd(15_000_000), output: Usd(75_000_000), cache_read: Usd(1_500_000), cache_write: Usd(18_750_000) };
 
 impl Prices {
     /// The table with a person's own prices over it.

@@ -3,17 +3,15 @@
 use super::transcript::Transcript;
 use super::{Run, Trouble, bounds};
 use crate::agents::{AgentError, AgentLimits, AgentOutcome, Endpoints, Invocation};
+use crate::clock;
 use crate::egress::Provider;
 use crate::proc::{Cancel, Cookie, How};
 use crate::room::{Papers, Seat};
 use crate::staging;
 use crate::store::{Ceiling, Change, Reserve, SpendScope};
 use crate::workspace::Workspace;
-use crate::clock;
 use loopwright_core::BoxFuture;
-use loopwright_core::budget::{
-    self, BudgetLimit, Known, ModelSpend, ModelTokens, Reservation, Spend, Tokens, Usage,
-};
+use loopwright_core::budget::{self, BudgetLimit, Known, ModelSpend, ModelTokens, Reservation, Spend, Tokens, Usage};
 use loopwright_core::outbox::{self, StagedFile};
 use loopwright_core::prices::Prices;
 use loopwright_core::round::{AgentEnd, AgentStarted, Event, Feedback, Made, Stage, Staged};
@@ -265,9 +263,9 @@ fn price_of(prices: &Prices, models: &[ModelTokens], all: Tokens) -> Usd {
         cache_read: all.cache_read.saturating_sub(named.cache_read),
         cache_write: all.cache_write.saturating_sub(named.cache_write),
     };
-    let sum = models.iter().fold(prices.of("", rest).0, |sum, used| {
-        sum.saturating_add(prices.of(&used.model, used.tokens).0)
-    });
+    let sum = models
+        .iter()
+        .fold(prices.of("", rest).0, |sum, used| sum.saturating_add(prices.of(&used.model, used.tokens).0));
     Usd(sum)
 }
 
