@@ -3,6 +3,7 @@
 
 mod facts;
 mod growth;
+mod redact;
 mod rounds;
 mod sample;
 mod spaces;
@@ -20,7 +21,7 @@ use table::{Section, show};
 const ROUNDS: usize = 7;
 
 /// The names that can be asked for, in the order in which they run.
-const NAMES: [&str; 5] = ["start", "overhead", "round", "status", "workspace"];
+const NAMES: [&str; 6] = ["start", "overhead", "round", "status", "workspace", "redact"];
 
 /// What the command line asks for.
 pub(crate) struct Bench {
@@ -123,6 +124,7 @@ impl Bed {
                     done(rounds::whole(self, files, medium)?);
                 }
             }
+            "redact" => done(redact::measure(self)?),
             "workspace" => spaces::measure(self, sizes)?.into_iter().for_each(done),
             _ => growth::measure(self)?.into_iter().for_each(done),
         }

@@ -9,6 +9,7 @@ mod codec;
 mod environment;
 mod known;
 mod rules;
+mod sieve;
 mod stream;
 mod table;
 mod view;
@@ -189,6 +190,18 @@ impl Scanner {
             Cow::Borrowed(_) => Cow::Borrowed(bytes),
             Cow::Owned(clean) => Cow::Owned(clean.into_bytes()),
         }
+    }
+
+    /// The same for what is only written down here and goes nowhere, such as transcripts: a text that a first look finds
+    /// nothing in is not read with care, so a public format in pieces or within an encoding may stay. See `sieve`.
+    #[must_use]
+    pub fn written<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        if self.is_clear(bytes) { Cow::Borrowed(bytes) } else { self.clean_bytes(bytes) }
+    }
+
+    /// Whether a first look tells that there is certainly nothing.
+    fn is_clear(&self, bytes: &[u8]) -> bool {
+        sieve::is_clear(bytes, self.known.as_ref().map(Known::sieve))
     }
 
     /// A document with every text in it [cleaned](Scanner::clean).

@@ -7,6 +7,7 @@
     reason = "a measuring tool reads its arguments, measures time and prints"
 )]
 
+mod redact;
 mod spaces;
 
 use loopwright::agents::Command;
@@ -41,6 +42,10 @@ fn main() -> ExitCode {
     let ended = match words.as_slice() {
         ["serve", state, repo, file] => runtime.block_on(serve(Path::new(state), Path::new(repo), Path::new(file))),
         ["fill", state, repo, events] => runtime.block_on(fill(Path::new(state), repo, events.parse().unwrap_or(0))),
+        ["redact"] => {
+            redact::measure();
+            Ok(())
+        }
         ["spaces", state, repo] => runtime.block_on(spaces::serve(Path::new(state), Path::new(repo))),
         _ => {
             println!("{USAGE}");

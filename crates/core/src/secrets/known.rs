@@ -3,6 +3,7 @@
 
 use super::codec;
 use super::rules::is_random;
+use super::sieve::Sieve;
 use super::view::{Hex, View};
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
 use std::collections::HashSet;
@@ -48,12 +49,20 @@ pub(super) struct Known {
     values: Vec<Value>,
     begins: HashSet<[u8; BEGIN]>,
     reach: usize,
+    sieve: Sieve,
 }
 
 struct Value {
     length: usize,
     piece: usize,
     is_random: bool,
+}
+
+impl Value {
+    /// How long a stretch of it gives it away by itself; of words, none does.
+    fn half(&self) -> Option<usize> {
+        self.is_random.then_some(STRETCH_MIN.max(self.length.div_ceil(2)))
+    }
 }
 
 #[derive(Default)]
@@ -100,7 +109,7 @@ impl Known {
     /// `None` when no value is long enough to be told from chance.
     pub(super) fn new<S: AsRef<str>>(given: impl IntoIterator<Item = S>) -> Option<Self> {
         let values = worth_knowing(given);
-        let mut spellings = Spellings::default();
+        let (mut spellings, mut sieve) = (Spellings::default(), Sieve::new());
         let (mut known, mut pieces, mut piece_of) = (Vec::new(), Vec::new(), Vec::new());
         for (index, value) in values.iter().map(String::as_bytes).enumerate() {
             let is_random = is_random(&values[index]);
@@ -110,7 +119,9 @@ impl Known {
                 pieces.extend(value.windows(piece).map(<[u8]>::to_vec));
                 piece_of.extend((0..=value.len() - piece).map(|at| (index, at)));
             }
-            known.push(Value { length: value.len(), piece, is_random });
+            let about = Value { length: value.len(), piece, is_random };
+            sieve.add(value, about.half());
+            known.push(about);
         }
         (!known.is_empty()).then(|| Self {
             begins: spellings.begins(),
@@ -121,11 +132,17 @@ impl Known {
             pieces: automaton(&pieces, Search::Every),
             piece_of,
             values: known,
+            sieve: sieve.finish(),
         })
     }
 
     pub(super) fn len(&self) -> usize {
         self.values.len()
+    }
+
+    /// The first look for these values.
+    pub(super) fn sieve(&self) -> &Sieve {
+        &self.sieve
     }
 
     /// How far a spelling can go on beyond a text's end.
@@ -135,10 +152,15 @@ impl Known {
 
     /// Whether a spelling may have begun at the end of a text, to go on in the next.
     pub(super) fn may_go_on(&self, tail: &[u8]) -> bool {
-        let mut last: Vec<u8> =
-            tail.iter().rev().filter(|byte| byte.is_ascii_alphanumeric()).take(BEGIN).copied().collect();
-        last.reverse();
-        <[u8; BEGIN]>::try_from(last).is_ok_and(|gram| self.begins.contains(&gram))
+        let mut last = tail.iter().rev().filter(|byte| byte.is_ascii_alphanumeric());
+        let mut gram = [0; BEGIN];
+        let filled = gram.iter_mut().rev().all(|place| {
+            last.next().is_some_and(|byte| {
+                *place = *byte;
+                true
+            })
+        });
+        filled && self.begins.contains(&gram)
     }
 
     /// Where values stand in a text, in any spelling; pieces are added to what the candidate holds of them.
@@ -217,7 +239,7 @@ impl Held {
                 range
             }
         };
-        (stretch.len() >= STRETCH_MIN.max(about.length.div_ceil(2))).then_some(stretch)
+        about.half().filter(|half| stretch.len() >= *half).map(|_| stretch)
     }
 }
 

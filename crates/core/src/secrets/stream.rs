@@ -2,12 +2,16 @@
 //! back while a value may go on in the next.
 
 use super::Scanner;
+use std::borrow::Cow;
 
 /// Held back of a piece that was cut in the middle of a line: longer than every public format that is not a file.
 const CUT_BYTES: usize = 512;
 
 /// However a value may go on, not more than this is held back.
 const HELD_BYTES_MAX: usize = 256 << 10;
+
+/// The last line of a private key.
+const END: &[u8] = b"-----END";
 
 /// Whether a piece ends where a line ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,28 +27,47 @@ pub enum Border {
 pub struct Stream<'a> {
     scanner: &'a Scanner,
     held: Vec<u8>,
+    /// Up to where the held bytes are known to be of one private key.
+    in_key: Option<usize>,
 }
 
 impl<'a> Stream<'a> {
     /// A stream at its beginning.
     #[must_use]
     pub fn new(scanner: &'a Scanner) -> Self {
-        Self { scanner, held: Vec::new() }
+        Self { scanner, held: Vec::new(), in_key: None }
     }
 
     /// Takes a piece, line end and all, and gives what may be written now.
     pub fn push(&mut self, piece: &[u8], border: Border) -> Vec<u8> {
         self.held.extend_from_slice(piece);
+        if self.held.len() <= HELD_BYTES_MAX && self.is_key_going_on() {
+            return Vec::new();
+        }
         let known = self.scanner.known.as_ref().filter(|known| known.may_go_on(&self.held));
         let cut = if border == Border::Cut { CUT_BYTES } else { 0 };
         let keep = known.map_or(0, |known| known.reach()).max(cut);
         if self.held.len() > HELD_BYTES_MAX {
             return self.finish();
         }
+        if self.scanner.is_clear(&self.held) {
+            return self.let_go(keep);
+        }
         if self.is_in_key() {
+            self.in_key = Some(self.held.len());
             return Vec::new();
         }
         if keep == 0 { self.finish() } else { self.release(keep) }
+    }
+
+    /// Whether the key that the last piece was in goes on: only what is new is looked through, or a key without an end would
+    /// be read again with every line.
+    fn is_key_going_on(&mut self) -> bool {
+        let Some(known) = self.in_key.take() else { return false };
+        let new = &self.held[known.saturating_sub(END.len())..];
+        let goes_on = !new.windows(END.len()).any(|part| part == END);
+        self.in_key = goes_on.then_some(self.held.len());
+        goes_on
     }
 
     /// Whether a private key has begun and not ended: its lines by themselves look like nothing.
@@ -54,23 +77,33 @@ impl<'a> Stream<'a> {
             let line = self.held[*at..].split(|byte| *byte == b'\n').next().unwrap_or_default();
             line.windows(11).any(|part| part == b"PRIVATE KEY")
         });
-        begun.is_some_and(|begun| last(b"-----END").is_none_or(|ended| ended < begun))
+        begun.is_some_and(|begun| last(END).is_none_or(|ended| ended < begun))
     }
 
     /// What is left at the end.
     pub fn finish(&mut self) -> Vec<u8> {
+        self.in_key = None;
         let held = std::mem::take(&mut self.held);
-        self.scanner.clean_bytes(&held).into_owned()
+        match self.scanner.written(&held) {
+            Cow::Borrowed(_) => held,
+            Cow::Owned(clean) => clean,
+        }
+    }
+
+    /// Gives all but the last bytes as they are.
+    fn let_go(&mut self, keep: usize) -> Vec<u8> {
+        let late = self.held.split_off(self.held.len().saturating_sub(keep));
+        std::mem::replace(&mut self.held, late)
     }
 
     /// Gives all but the last bytes, unless a value reaches over that border: then nothing yet.
     fn release(&mut self, keep: usize) -> Vec<u8> {
         let at = self.held.len().saturating_sub(keep);
         let (early, late) = self.held.split_at(at);
-        let whole = self.scanner.clean_bytes(&self.held).len();
-        let parts = self.scanner.clean_bytes(early).len() + self.scanner.clean_bytes(late).len();
+        let whole = self.scanner.clean_bytes(&self.held);
+        let parts = [self.scanner.clean_bytes(early), self.scanner.clean_bytes(late)].concat();
         // Where both parts by themselves hide as much as the whole does, no value lies across the border.
-        if at == 0 || whole != parts {
+        if at == 0 || *whole != *parts {
             return Vec::new();
         }
         let late = late.to_vec();

@@ -291,3 +291,62 @@ fn shown_text_has_the_rules_name_in_place_of_the_value() {
         assert_eq!(redact(&text), shown, "{text}");
     }
 }
+
+/// What went through a stream in pieces of this size.
+fn through(scanner: &Scanner, text: &str, size: usize) -> String {
+    let mut stream = Stream::new(scanner);
+    let mut out: Vec<u8> = text.as_bytes().chunks(size).flat_map(|piece| stream.push(piece, Border::Cut)).collect();
+    out.extend(stream.finish());
+    String::from_utf8(out).expect("text")
+}
+
+#[test]
+fn the_first_look_lets_no_spelling_of_a_known_value_through() {
+    let values = [
+        VALUE,
+        "hunter2-hunter2-hunter2-x9-and",
+        "!#-a1-$$-b2-%%-c3-!!-d4-##-e5",
+        "correct-horse-battery-staple",
+        "0123456789abcdef0123456789ab",
+    ];
+    for value in values {
+        let scanner = Scanner::new([value]);
+        for (name, spelling) in spellings(value) {
+            let text = format!("{} see {spelling} here\n{}", "some words ".repeat(10), "and more ".repeat(60));
+            // What the careful search takes for harmless, such as half of some words, may be written.
+            if scanner.text("t", &text).is_empty() {
+                continue;
+            }
+            assert!(!String::from_utf8_lossy(&scanner.written(text.as_bytes())).contains(&spelling), "{value}: {name}");
+            for size in [64, 601] {
+                assert!(!through(&scanner, &text, size).contains(&spelling), "{value}: {name} in pieces of {size}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_first_look_lets_no_public_format_through() {
+    for (rule, token) in corpus() {
+        for text in [format!("x = {token}\n"), format!("{{\"text\": \"{}\"}}\n", token.replace('/', "\\/"))] {
+            let scanner = Scanner::default();
+            assert_eq!(scanner.written(text.as_bytes()), scanner.clean_bytes(text.as_bytes()), "{rule}: {text}");
+        }
+        assert!(rules::may_hold(token.as_bytes()), "{rule}");
+    }
+}
+
+#[test]
+fn ordinary_output_is_not_read_with_care() {
+    let scanner = Scanner::new([VALUE, "correct-horse-battery-staple"]);
+    for line in [
+        "   Compiling serde_json v1.0.154 (/home/a/project/crates/core)",
+        "test secrets::tests::files_of_keys_are_known ... ok (took 0.03 s, 100%)",
+        "{\"type\":\"assistant\",\"message\":{\"content\":[{\"text\":\"I read `src/lib.rs`.\\n\\nIt \\\"works\\\".\"}]}}",
+        "2026-11-15T16:39:57.123456Z  INFO request{id=3f2c1a9e8b7d6c5f}: GET https://docs.rs/regex/1.13.1 200 in 35ms",
+        "commit 3f2c1a9e8b7d6c5f4e3d2c1b0a9f8e7d6c5b4a3f (HEAD -> main, origin/main)",
+    ] {
+        assert!(scanner.is_clear(line.as_bytes()), "{line}");
+    }
+    assert!(!scanner.is_clear(VALUE.as_bytes()));
+}

@@ -76,9 +76,11 @@ impl AgentLog for Transcript<'_> {
             let (border, end): (_, &[u8]) =
                 if bytes.len() >= LINE_MAX { (Border::Cut, b"") } else { (Border::Line, b"\n") };
             let channel = self.channels.iter_mut().find(|(channel, _)| *channel == stream);
-            let clean = channel.map(|(_, text)| text.push(&[bytes, end].concat(), border));
-            self.keep(&clean.unwrap_or_default());
-            let shown = self.scanner.clean_bytes(bytes);
+            let piece = [bytes, end].concat();
+            let clean = channel.map(|(_, text)| text.push(&piece, border)).unwrap_or_default();
+            self.keep(&clean);
+            // What was let through as it came needs no second look.
+            let shown = if clean == piece { bytes.into() } else { self.scanner.written(bytes) };
             let shown: String = String::from_utf8_lossy(&shown).chars().filter(|c| !c.is_control()).take(500).collect();
             self.progress.notice(&Notice::Agent { role: self.role, line: &shown });
         }

@@ -1,0 +1,69 @@
+//! How fast output is made fit to be written: through the first look as transcripts are, and with the care of the secrets gate.
+
+use loopwright_core::secrets::{Border, Scanner, Stream};
+use serde_json::json;
+use std::time::Instant;
+
+/// Text of each kind, and how often it is read; the best time counts.
+const BYTES: usize = 16 << 20;
+/// The careful search is slow, so it gets less.
+const BYTES_CAREFUL: usize = 1 << 20;
+const TIMES: usize = 3;
+
+const KINDS: [(&str, &str); 4] = [
+    (
+        "build output",
+        "   Compiling serde_json v1.0.154 (/home/a/project/crates/core)\n\
+         test secrets::tests::files_of_keys_are_known_by_their_lines ... ok (0.03 s)\n\
+         warning: unused variable: `found` at src/lib.rs:12:9, run with --verbose\n",
+    ),
+    (
+        "an agent's JSON",
+        "{\"type\":\"assistant\",\"id\":\"msg_01\",\"message\":{\"content\":[{\"type\":\"text\",\"text\":\"I read `src/lib.rs` \
+         and the tests.\\n\\nIt \\\"works\\\", but `parse` takes an empty line for the end; I will change that first.\"}]}}\n",
+    ),
+    ("short lines", "ok 17 - adds\n"),
+    ("one endless line", "lorem ipsum dolor sit amet, consectetur adipiscing elit "),
+];
+
+/// Prints MB/s of each kind, through a stream and with care.
+pub(crate) fn measure() {
+    let values = (0..20).map(|at| format!("k4Jx{at}-qT7vW2mZ{at}8pL3nR6sB1xYw{at}"));
+    let scanner = Scanner::new(values);
+    for (kind, text) in KINDS {
+        let text = text.repeat(BYTES / text.len());
+        let careful = &text.as_bytes()[..BYTES_CAREFUL];
+        let stream_rate = rate(text.len(), || through(&scanner, text.as_bytes()));
+        let care_rate = rate(careful.len(), || with_care(&scanner, careful));
+        println!("{}", json!({"kind": kind, "stream": stream_rate, "careful": care_rate}));
+    }
+}
+
+fn rate(bytes: usize, mut work: impl FnMut() -> usize) -> f64 {
+    let mut best = f64::INFINITY;
+    for _ in 0..TIMES {
+        let begun = Instant::now();
+        let written = work();
+        best = best.min(begun.elapsed().as_secs_f64());
+        assert_eq!(written, bytes, "clean text is written as it is");
+    }
+    bytes as f64 / 1e6 / best
+}
+
+/// As a transcript is written: line by line, and in pieces where a line is endless.
+fn pieces(text: &[u8]) -> impl Iterator<Item = (&[u8], Border)> {
+    text.chunks(8 << 10).flat_map(|chunk| chunk.split_inclusive(|byte| *byte == b'\n')).map(|piece| {
+        let border = if piece.ends_with(b"\n") { Border::Line } else { Border::Cut };
+        (piece, border)
+    })
+}
+
+fn through(scanner: &Scanner, text: &[u8]) -> usize {
+    let mut stream = Stream::new(scanner);
+    let written: usize = pieces(text).map(|(piece, border)| stream.push(piece, border).len()).sum();
+    written + stream.finish().len()
+}
+
+fn with_care(scanner: &Scanner, text: &[u8]) -> usize {
+    pieces(text).map(|(piece, _)| scanner.clean_bytes(piece).len()).sum()
+}
