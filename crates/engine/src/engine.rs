@@ -14,7 +14,7 @@ use crate::proc::Proc;
 use crate::room::{KeepOut, Rooms, Walls};
 use crate::seam::{Seam, SeamFault};
 use crate::store::{Batch, Mode, OwnerInfo, SqlStore, Store, StoreError, StoreErrorKind};
-use crate::toolchains;
+use crate::toolchains::{self, Shown};
 use crate::workspace::{self, Workspaces};
 use loopwright_core::prices::Prices;
 use loopwright_core::round::Boundary;
@@ -203,6 +203,15 @@ impl Engine {
             why: errors.iter().map(ToString::to_string).collect(),
         })?;
         Ok(Rooms::new(boundary::walls(boundary), tools))
+    }
+
+    /// What programs of a loop are shown of the host besides the system's folders: what their toolchains need. Nothing when
+    /// one that the loop names cannot be shown, since nothing runs then.
+    #[must_use]
+    pub fn shown_tools(&self, repo: &UserRepo, spec: &LoopSpec) -> Vec<Shown> {
+        let (ground, keep_out) = (self.ground(repo), self.keep_out(repo));
+        let tools = toolchains::detect(&ground, &self.settings.extra_path, &spec.toolchains, &keep_out);
+        tools.map(|tools| tools.shown).unwrap_or_default()
     }
 
     /// What no program of a loop may see.

@@ -71,6 +71,26 @@ pub struct Removed {
     pub bytes: u64,
 }
 
+/// One thing that should have gone and is still there.
+#[derive(Debug)]
+pub struct Stuck {
+    /// What it is.
+    pub kind: GcKind,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Why it could not be removed.
+    pub why: EngineError,
+}
+
+/// What became of everything that may go.
+#[derive(Debug, Default)]
+pub struct Swept {
+    /// What went, or would go.
+    pub removed: Vec<Removed>,
+    /// What could not be removed; it kept nothing else from going.
+    pub stuck: Vec<Stuck>,
+}
+
 /// What may not be touched, and from when on.
 struct Keep {
     undelivered: HashSet<String>,
@@ -108,8 +128,8 @@ impl Engine {
     /// is over. What belongs to no known round is left alone.
     ///
     /// # Errors
-    /// When the store cannot be read or something of ours cannot be removed.
-    pub async fn gc(&self, retention: Retention, mode: GcMode) -> Result<Vec<Removed>, EngineError> {
+    /// When the store cannot be read. What cannot be removed is told with the rest.
+    pub async fn gc(&self, retention: Retention, mode: GcMode) -> Result<Swept, EngineError> {
         let keep = Keep::read(self.store.as_ref(), retention).await?;
         let mut found = Vec::new();
         for (round, path) in workspace::left_rounds(self.places.root()) {
@@ -141,27 +161,28 @@ impl Engine {
                 tokio::task::spawn_blocking(move || left.iter().for_each(|path| drop(workspace::remove_tree(path))));
             let _ = gone.await;
         }
-        remove_all(found, mode)
+        Ok(remove_all(found, mode))
     }
 }
 
-fn remove_all(found: Vec<(GcKind, PathBuf)>, mode: GcMode) -> Result<Vec<Removed>, EngineError> {
-    let mut removed = Vec::with_capacity(found.len());
+fn remove_all(found: Vec<(GcKind, PathBuf)>, mode: GcMode) -> Swept {
+    let mut swept = Swept::default();
     for (kind, path) in found {
         let bytes = workspace::size(&path);
-        if mode == GcMode::Remove {
-            remove(kind, &path)?;
+        let gone = if mode == GcMode::Remove { remove(kind, &path) } else { Ok(()) };
+        match gone {
+            Ok(()) => swept.removed.push(Removed { kind, path, bytes }),
+            Err(why) => swept.stuck.push(Stuck { kind, path, why }),
         }
-        removed.push(Removed { kind, path, bytes });
     }
-    Ok(removed)
+    swept
 }
 
 fn remove(kind: GcKind, path: &Path) -> Result<(), EngineError> {
     let gone = match kind {
         GcKind::Workspace => return Ok(workspace::remove_left(path)?),
         GcKind::Base => return Ok(workspace::remove_base(path)?),
-        GcKind::Transcripts => fs::remove_dir_all(path),
+        GcKind::Transcripts => workspace::remove_tree(path),
         GcKind::Report | GcKind::Evidence => fs::remove_file(path),
     };
     match gone {
@@ -187,4 +208,27 @@ fn entries(folder: &Path) -> Vec<(String, PathBuf)> {
 fn modified_ms(path: &Path) -> Option<i64> {
     let since = fs::symlink_metadata(path).ok()?.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
     i64::try_from(since.as_millis()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_removed_keeps_nothing_else_from_going() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let [first, stuck, last] = ["a", "b", "c"].map(|name| dir.path().join(name));
+        fs::write(&first, "").expect("a file can be written");
+        // A report is a file; a folder in its place cannot be removed as one.
+        fs::create_dir_all(stuck.join("x")).expect("a folder can be made");
+        fs::write(&last, "").expect("a file can be written");
+        let found = [&first, &stuck, &last].map(|path| (GcKind::Report, path.clone())).to_vec();
+        let swept = remove_all(found.clone(), GcMode::List);
+        assert_eq!((swept.removed.len(), swept.stuck.len()), (3, 0));
+        let swept = remove_all(found, GcMode::Remove);
+        let paths: Vec<_> = swept.removed.iter().map(|one| &one.path).collect();
+        assert_eq!(paths, [&first, &last]);
+        assert_eq!(swept.stuck.iter().map(|one| &one.path).collect::<Vec<_>>(), [&stuck]);
+        assert!(!first.exists() && stuck.exists() && !last.exists());
+    }
 }

@@ -80,6 +80,7 @@ pub mod boundary;
 pub mod caches;
 pub mod clock;
 mod decide;
+mod depth;
 pub mod egress;
 pub mod engine;
 mod error;

@@ -204,14 +204,27 @@ const LANDLOCK_SCOPES: u32 = 6;
 
 fn landlock(tried: &Tried) -> Finding {
     let version = tried.landlock.unwrap_or(0);
+    if let (0, Some(why)) = (version, not_tried(tried)) {
+        let detail = format!("not tried, because {why}");
+        return Finding { wall: Wall::Landlock, held: Held::No, detail, fix: None };
+    }
     let (held, detail) = match version {
         0 => (Held::No, "the kernel has no landlock; the mounts alone hold".to_owned()),
         version if version < LANDLOCK_SCOPES => (Held::Partly, format!("version {version}: files only")),
         version => (Held::Yes, format!("version {version}")),
     };
-    let fix = (version == 0 && tried.failed.is_none() && tried.broken.is_none())
+    let fix = (version == 0)
         .then(|| "add `landlock` to the kernel's `lsm=` parameter, or use Linux 6.12 or newer".to_owned());
     Finding { wall: Wall::Landlock, held, detail, fix }
+}
+
+/// What kept the later walls from being tried at all.
+fn not_tried(tried: &Tried) -> Option<String> {
+    let broken = tried.broken.as_ref().map(|broken| format!("the helper program does not run: {broken}"));
+    broken.or_else(|| {
+        let (step, errno) = tried.failed?;
+        Some(format!("an earlier wall failed: {}: {}", step.text(), io::Error::from_raw_os_error(errno)))
+    })
 }
 
 fn overlay(plain: &Tried, scratch: &Path, facts: &Facts) -> Finding {

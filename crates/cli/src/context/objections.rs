@@ -44,9 +44,10 @@ impl Context {
         if spec.sandbox == SandboxMode::On {
             found.notes.extend(tools.iter().flat_map(|tools| tools.left_out.clone()));
         }
+        let shown = tools.as_ref().map(|tools| tools.shown.clone()).unwrap_or_default();
         let tools = tools.err().unwrap_or_default();
         let env = GateEnv { extra_path: path, ..GateEnv::default() };
-        let checks = Heldouts::read(spec, &ground, &env).err().unwrap_or_default();
+        let checks = Heldouts::read(spec, &ground, &env, &shown).err().unwrap_or_default();
         let stores = caches::find(&ground, &spec.caches, &BTreeSet::new(), &keep_out).err().unwrap_or_default();
         let told = tools.iter().map(|error| (error.to_string(), error.hint, &error.path));
         let told = told.chain(stores.iter().map(|error| (error.to_string(), error.hint, &error.path)));

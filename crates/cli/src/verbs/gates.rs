@@ -156,7 +156,8 @@ impl Trial<'_> {
     /// Held-out checks on base, and on the checkout without the code: what answers there was not under test.
     async fn heldout_lines(&self, spec: &LoopSpec, emptied: &Sealed) -> Result<Vec<Line>, CommandError> {
         let ground = self.engine.ground(self.spaces.repo());
-        let checks = Heldouts::read(spec, &ground, self.env).map_err(|errors| {
+        let shown = self.engine.shown_tools(self.spaces.repo(), spec);
+        let checks = Heldouts::read(spec, &ground, self.env, &shown).map_err(|errors| {
             let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
             CommandError::invalid(texts.join("; ")).hint("see `loopwright check`")
         })?;

@@ -6,7 +6,7 @@ use crate::error::counted;
 use crate::exit::Exit;
 use crate::output::safe;
 use crate::view::time::now_ms;
-use loopwright::gc::{GcMode, Removed, Retention};
+use loopwright::gc::{GcMode, Removed, Retention, Stuck, Swept};
 use loopwright::proc::Cancel;
 use serde_json::json;
 
@@ -26,7 +26,7 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     let mode = if args.dry_run { GcMode::List } else { GcMode::Remove };
     // Nothing has run where there is no store, and looking must not make one.
     if super::status::store_if_any(cx).await?.is_none() {
-        return finish(cx, &[], mode);
+        return finish(cx, &Swept::default(), mode);
     }
     let engine = cx.owner(None, &Cancel::new()).await?;
     let config = cx.config(None)?;
@@ -35,20 +35,41 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
         rounds_before_ms: before(config.retention_days()),
         logs_before_ms: before(config.log_retention_days()),
     };
-    let removed = engine.gc(retention, mode).await;
+    let swept = engine.gc(retention, mode).await;
     engine.close().await?;
-    finish(cx, &removed?, mode)
+    finish(cx, &swept?, mode)
 }
 
-fn finish(cx: &Context, removed: &[Removed], mode: GcMode) -> Ended {
+/// What could not be removed is told last, and the command has failed.
+fn finish(cx: &Context, swept: &Swept, mode: GcMode) -> Ended {
+    let removed = &swept.removed;
     let freed: u64 = removed.iter().map(|one| one.bytes).sum();
     let line = |one: &Removed| json!({"kind": one.kind.word(), "path": one.path, "bytes": one.bytes});
     let lines: Vec<_> = removed.iter().map(line).collect();
     let document = json!({
         "schema": 1, "dry_run": mode == GcMode::List, "removed": lines, "freed_bytes": freed,
+        "stuck": swept.stuck.iter().map(stuck_line).collect::<Vec<_>>(),
     });
-    cx.out.answer(&document, || page(removed, freed, mode));
-    Ok(Exit::DONE)
+    cx.out.answer(&document, || page(removed, freed, mode) + &stuck_page(&swept.stuck));
+    Ok(if swept.stuck.is_empty() { Exit::DONE } else { Exit::FAILED })
+}
+
+fn stuck_line(one: &Stuck) -> serde_json::Value {
+    json!({"kind": one.kind.word(), "path": one.path, "why": why(one)})
+}
+
+fn stuck_page(stuck: &[Stuck]) -> String {
+    let line = |one: &Stuck| {
+        let path = safe(&one.path.display().to_string());
+        format!("\ncould not remove {} {path}: {}", one.kind.word(), safe(&why(one)))
+    };
+    stuck.iter().map(line).collect()
+}
+
+/// The error with everything behind it.
+fn why(one: &Stuck) -> String {
+    let causes = std::iter::successors(std::error::Error::source(&one.why), |cause| cause.source());
+    causes.fold(one.why.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 fn page(removed: &[Removed], freed: u64, mode: GcMode) -> String {

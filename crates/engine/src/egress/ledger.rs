@@ -1,11 +1,12 @@
-//! The proxy's book: bytes against their budgets, who was reached, what was denied. Shared by all connections of a round.
+//! The proxy's book: bytes against their budgets, who was reached, what was denied. Shared by all connections of a proxy; the
+//! budgets are those of a round, whose proxies share them.
 
 use loopwright_core::network::{Target, Traffic, Why};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Bytes, connections and times of one proxy.
+/// Bytes of one round, connections and times of one proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes that may be sent to the hosts of the policy.
@@ -49,16 +50,32 @@ pub(super) enum Purse {
 #[error("the bytes that a round may send or fetch are used up")]
 pub(super) struct Spent;
 
-/// The book.
+/// What the proxies of one round have used of its budgets together.
+#[derive(Debug, Clone, Default)]
+pub struct Used(Arc<Sums>);
+
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
-    lines: Mutex<Traffic>,
+struct Sums {
     up: AtomicU64,
     provider_up: AtomicU64,
     down: AtomicU64,
 }
 
+/// The book.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    lines: Mutex<Traffic>,
+    /// What went through this proxy.
+    own: Sums,
+    /// What went through all proxies of the round, which is held against the limits.
+    used: Used,
+}
+
 impl Ledger {
+    pub(super) fn new(used: Used) -> Self {
+        Self { used, ..Self::default() }
+    }
+
     pub(super) fn deny(&self, host: &str, port: u16, method: &str, why: Why) {
         self.lines().deny(host, port, method, why);
     }
@@ -69,8 +86,9 @@ impl Ledger {
 
     /// All of it so far.
     pub(super) fn traffic(&self) -> Traffic {
-        let up = self.up.load(Ordering::Relaxed).saturating_add(self.provider_up.load(Ordering::Relaxed));
-        Traffic { up, down: self.down.load(Ordering::Relaxed), ..self.lines().clone() }
+        let own = &self.own;
+        let up = own.up.load(Ordering::Relaxed).saturating_add(own.provider_up.load(Ordering::Relaxed));
+        Traffic { up, down: own.down.load(Ordering::Relaxed), ..self.lines().clone() }
     }
 
     fn lines(&self) -> MutexGuard<'_, Traffic> {
@@ -118,23 +136,41 @@ impl Account {
     /// Bytes that are about to leave.
     pub(super) fn up(&self, bytes: usize) -> Result<(), Spent> {
         match self.purse {
-            Purse::Hosts => self.charge(&self.ledger.up, self.limits.up, bytes),
-            Purse::Providers => self.charge(&self.ledger.provider_up, self.limits.provider_up, bytes),
+            Purse::Hosts => self.charge(|sums| &sums.up, self.limits.up, bytes),
+            Purse::Providers => self.charge(|sums| &sums.provider_up, self.limits.provider_up, bytes),
         }
     }
 
     /// Bytes that came.
     pub(super) fn down(&self, bytes: usize) -> Result<(), Spent> {
-        self.charge(&self.ledger.down, self.limits.down, bytes)
+        self.charge(|sums| &sums.down, self.limits.down, bytes)
     }
 
     /// Bytes are charged whole or not at all, so that the sum is what really went.
-    fn charge(&self, sum: &AtomicU64, most: u64, bytes: usize) -> Result<(), Spent> {
+    fn charge(&self, which: fn(&Sums) -> &AtomicU64, most: u64, bytes: usize) -> Result<(), Spent> {
         let more = |now: u64| now.checked_add(bytes as u64).filter(|new| *new <= most);
-        let charged = sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        charged.map(drop).map_err(|_| {
+        let charged = which(&self.ledger.used.0).fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        if charged.is_err() {
             self.deny(Why::Budget);
-            Spent
-        })
+            return Err(Spent);
+        }
+        which(&self.ledger.own).fetch_add(bytes as u64, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_proxies_of_a_round_share_its_bytes_and_each_tells_its_own() {
+        let (used, limits) = (Used::default(), Limits { up: 100, ..Limits::default() });
+        let [roles, gates] = [(), ()].map(|()| Arc::new(Ledger::new(used.clone())));
+        let account = |ledger| Account::new(ledger, limits, Purse::Hosts, ("host", 443), "CONNECT");
+        assert_eq!(account(&roles).up(60), Ok(()));
+        assert_eq!(account(&gates).up(60), Err(Spent));
+        assert_eq!(account(&gates).up(40), Ok(()));
+        assert_eq!((roles.traffic().up, gates.traffic().up), (60, 40));
     }
 }

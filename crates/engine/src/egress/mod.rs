@@ -26,7 +26,7 @@ mod ways;
 
 pub use dial::{Roots, World};
 pub use key::{Key, KeyError};
-pub use ledger::Limits;
+pub use ledger::{Limits, Used};
 pub use provider::{KeyStyle, Provider, ProviderError};
 pub use ways::{Way, Ways};
 
@@ -52,6 +52,8 @@ pub struct Options {
     pub providers: Vec<Provider>,
     /// Bytes, connections and times.
     pub limits: Limits,
+    /// What the round has used of its bytes already; proxies of one round are opened with the same.
+    pub used: Used,
     /// The network as it is, or as a test has it.
     pub world: World,
 }

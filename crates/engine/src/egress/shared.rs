@@ -27,13 +27,13 @@ pub(super) struct Shared {
 
 impl Shared {
     pub(super) fn new(options: Options, stopped: watch::Receiver<bool>) -> Result<Self, EgressError> {
-        let Options { policy, providers, limits, world } = options;
+        let Options { policy, providers, limits, used, world } = options;
         let authority = if policy.inspects() { Some(Authority::new(&world)?) } else { None };
         Ok(Self {
             policy,
             providers,
             token: Token::new().map_err(EgressError::Token)?,
-            ledger: Arc::default(),
+            ledger: Arc::new(Ledger::new(used)),
             dialer: Dialer::new(world, limits),
             authority,
             room: Arc::new(Semaphore::new(limits.connections)),

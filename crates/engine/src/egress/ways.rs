@@ -1,7 +1,7 @@
 //! The ways out of one round: a proxy for its roles, and for gates the same without providers, since gates run what a maker
 //! wrote and need no model. A gate that names more hosts has a proxy of its own, so that nobody else reaches them.
 
-use super::{BUNDLE_INSIDE, Egress, EgressError, Options, Provider};
+use super::{BUNDLE_INSIDE, Egress, EgressError, Options, Provider, Used};
 use loopwright_core::network::{Policy, Traffic};
 use loopwright_core::spec::{Gate, LoopSpec};
 use loopwright_sandbox::{Mount, Network, What};
@@ -59,7 +59,8 @@ impl Ways {
         let mut ways = Self::default();
         ways.folder = Some(folder.to_owned());
         let policy = read(&spec.network)?;
-        let options = |policy, providers| Options { policy, providers, ..Options::default() };
+        let used = Used::default();
+        let options = |policy, providers| Options { policy, providers, used: used.clone(), ..Options::default() };
         ways.roles = ways.add("roles", options(policy.clone(), providers.to_vec()))?;
         ways.gates = match providers {
             [] => ways.roles.clone(),

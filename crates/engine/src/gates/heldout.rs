@@ -6,11 +6,13 @@
 
 use super::resolve::{self, Program};
 use super::{GateEnv, Gates, GatesError, TIMEOUT_DEFAULT};
+use crate::depth::Depth;
 use crate::egress::Way;
 use crate::git::Oid;
 use crate::ground::{Ground, follow};
 use crate::proc::{Cookie, Ended, How, Limits, Spawn, Stdin};
 use crate::room::{self, Room, Seat, inside};
+use crate::toolchains::Shown;
 use crate::workspace::{Files, SnapshotKind};
 use loopwright_core::gate::heldout::{ANSWERS_BYTES_MAX, CASES_BYTES_MAX, Cases, End, judge};
 use loopwright_core::gate::{GateResult, GateStatus};
@@ -68,14 +70,16 @@ const WRITE_IT: &str = "relative paths start at the root of the repository, `~` 
 const FIX_LINES: &str = "each line is one JSON object with the keys `in` and `out`";
 
 impl Heldouts {
-    /// Reads every check of a loop. What makers see besides the system's folders is the loop's toolchains and caches.
+    /// Reads every check of a loop. What makers see besides the system's folders is the loop's toolchains and caches, and
+    /// `tools`, what was found to be needed by the programs of the machine's PATH.
     ///
     /// # Errors
     /// Every path that is missing, unreadable or where a maker could read it.
-    pub fn read(spec: &LoopSpec, ground: &Ground, env: &GateEnv) -> Result<Self, Vec<HeldoutError>> {
+    pub fn read(spec: &LoopSpec, ground: &Ground, env: &GateEnv, tools: &[Shown]) -> Result<Self, Vec<HeldoutError>> {
         let (mut checks, mut errors) = (Vec::new(), Vec::new());
         let named = spec.toolchains.iter().chain(&spec.caches).filter_map(|path| ground.real(path).ok());
-        let shown: Vec<_> = named.chain(env.extra_path.iter().map(|dir| follow(dir))).collect();
+        let on_path = env.extra_path.iter().map(|dir| follow(dir));
+        let shown: Vec<_> = named.chain(on_path).chain(tools.iter().map(|tool| tool.host.clone())).collect();
         for check in &spec.heldout {
             match read(check, ground, &shown, env) {
                 Ok(check) => checks.push(check),
@@ -146,36 +150,41 @@ fn plain(path: &Path) -> io::Result<Vec<u8>> {
 
 /// The hash of a file, or of everything in a folder with its names.
 fn hash_tree(path: &Path) -> io::Result<String> {
-    let mut fields = Vec::new();
-    let mut left = FILES_BYTES_MAX;
-    add(path, Path::new(""), &mut left, &mut fields)?;
+    let (mut fields, mut bytes_left) = (Vec::new(), FILES_BYTES_MAX);
+    let mut left = vec![(path.to_owned(), PathBuf::new(), Depth::default())];
+    while let Some((path, name, depth)) = left.pop() {
+        let found = fs::symlink_metadata(&path)?;
+        bytes_left = bytes_left.checked_sub(found.len()).ok_or_else(|| io::Error::other("is larger than is read"))?;
+        if fields.len() > 2 * FILES_MAX {
+            return Err(io::Error::other("has more files than are read"));
+        }
+        fields.push(name.as_os_str().as_encoded_bytes().to_vec());
+        fields.push(content(&path, &found)?);
+        if found.is_dir() {
+            let depth = depth.below()?;
+            let mut entries = fs::read_dir(&path)?.collect::<io::Result<Vec<_>>>()?;
+            entries.sort_by_key(|entry| std::cmp::Reverse(entry.file_name()));
+            left.extend(entries.iter().map(|entry| (entry.path(), name.join(entry.file_name()), depth)));
+        }
+    }
     let fields: Vec<&[u8]> = fields.iter().map(Vec::as_slice).collect();
     Ok(hash::of_fields(&fields))
 }
 
-fn add(path: &Path, name: &Path, left: &mut u64, fields: &mut Vec<Vec<u8>>) -> io::Result<()> {
-    let found = fs::symlink_metadata(path)?;
-    *left = left.checked_sub(found.len()).ok_or_else(|| io::Error::other("is larger than is read"))?;
-    if fields.len() > 2 * FILES_MAX {
-        return Err(io::Error::other("has more files than are read"));
-    }
-    fields.push(name.as_os_str().as_encoded_bytes().to_vec());
+/// What stands for one file, link or folder in the hash.
+fn content(path: &Path, found: &fs::Metadata) -> io::Result<Vec<u8>> {
     if found.is_dir() {
-        fields.push(b"folder".to_vec());
-        let mut entries = fs::read_dir(path)?.collect::<io::Result<Vec<_>>>()?;
-        entries.sort_by_key(fs::DirEntry::file_name);
-        return entries.iter().try_for_each(|entry| add(&entry.path(), &name.join(entry.file_name()), left, fields));
+        return Ok(b"folder".to_vec());
     }
     if found.is_symlink() {
-        fields.push(fs::read_link(path)?.into_os_string().into_encoded_bytes());
-    } else if found.is_file() {
-        let mut bytes = Vec::new();
-        fs::File::open(path)?.take(found.len().saturating_add(1)).read_to_end(&mut bytes)?;
-        fields.push(hash::of_bytes(&bytes).into_bytes());
-    } else {
+        return Ok(fs::read_link(path)?.into_os_string().into_encoded_bytes());
+    }
+    if !found.is_file() {
         return Err(io::Error::other("holds something that is neither file nor folder"));
     }
-    Ok(())
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(found.len().saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok(hash::of_bytes(&bytes).into_bytes())
 }
 
 impl Gates<'_> {
@@ -297,18 +306,23 @@ fn lay_out(files: &[PathBuf], folder: &Path) -> io::Result<()> {
 }
 
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    let found = fs::symlink_metadata(from)?;
-    if found.is_symlink() {
-        return std::os::unix::fs::symlink(fs::read_link(from)?, to);
+    let mut left = vec![(from.to_owned(), to.to_owned(), Depth::default())];
+    while let Some((from, to, depth)) = left.pop() {
+        let found = fs::symlink_metadata(&from)?;
+        if found.is_symlink() {
+            std::os::unix::fs::symlink(fs::read_link(&from)?, &to)?;
+        } else if found.is_dir() {
+            let depth = depth.below()?;
+            fs::create_dir_all(&to)?;
+            for entry in fs::read_dir(&from)? {
+                let entry = entry?;
+                left.push((entry.path(), to.join(entry.file_name()), depth));
+            }
+        } else {
+            fs::copy(&from, &to)?;
+        }
     }
-    if !found.is_dir() {
-        return fs::copy(from, to).map(drop);
-    }
-    fs::create_dir_all(to)?;
-    fs::read_dir(from)?.try_for_each(|entry| {
-        let entry = entry?;
-        copy(&entry.path(), &to.join(entry.file_name()))
-    })
+    Ok(())
 }
 
 /// A word that names the place of `files`, as it is named here.
@@ -344,4 +358,26 @@ fn not_started(check: &Check, status: GateStatus, why: &str) -> GateResult {
     let mut result = GateResult::new(&check.name, status).because("not-started");
     result.evidence.push(loopwright_core::gate::excerpt::line(why));
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_abyss_is_neither_hashed_nor_copied() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let (from, to) = (dir.path().join("from"), dir.path().join("to"));
+        fs::create_dir_all(from.join("a")).expect("a folder can be made");
+        fs::write(from.join("a/b"), "case").expect("a file can be written");
+        let hash = hash_tree(&from).expect("it is read");
+        copy(&from, &to).expect("it is copied");
+        assert_eq!(hash_tree(&to).expect("it is read"), hash);
+        crate::depth::tests::deep(&from, 2_000);
+        for error in [hash_tree(&from).map(drop), copy(&from, &dir.path().join("other"))] {
+            let error = error.expect_err("nobody's checks are so deep");
+            assert!(error.to_string().contains("deep"), "{error}");
+        }
+        crate::workspace::remove_tree(dir.path()).expect("it can be removed");
+    }
 }

@@ -155,7 +155,7 @@ async fn gate_scripts_in_base(
 pub(super) fn heldout(engine: &Engine, repo: &UserRepo, spec: &LoopSpec) -> Result<Heldouts, EngineError> {
     let ground = engine.ground(repo);
     let env = GateEnv { extra_path: engine.settings.extra_path.clone(), ..GateEnv::default() };
-    Heldouts::read(spec, &ground, &env).map_err(|errors| EngineError::NotRunnable {
+    Heldouts::read(spec, &ground, &env, &engine.shown_tools(repo, spec)).map_err(|errors| EngineError::NotRunnable {
         name: spec.name.clone(),
         why: errors.iter().map(ToString::to_string).collect(),
     })

@@ -1,11 +1,13 @@
 //! Leaves of a prepared checkout only what base does not have, so that a set-up can add files but never change one: what
 //! a gate judges is the candidate's tree, whatever a set-up did to base's.
 
+use crate::depth::Depth;
+use crate::workspace::remove_tree;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The mark of a folder that hides the one below.
 const OPAQUE: &str = "user.overlay.opaque";
@@ -15,36 +17,46 @@ const OPAQUE: &str = "user.overlay.opaque";
 pub(super) fn keep_untracked(root: &Path, tracked: &BTreeSet<String>) -> io::Result<Vec<String>> {
     let git = root.join(".git");
     match fs::symlink_metadata(&git) {
-        Ok(found) if found.is_dir() => fs::remove_dir_all(&git)?,
-        Ok(_) => fs::remove_file(&git)?,
+        Ok(_) => remove_tree(&git)?,
         Err(_) => {}
     }
     let mut put_back = Vec::new();
-    folder(root, "", tracked, &mut put_back)?;
+    let mut left = vec![Place { dir: root.to_owned(), name: String::new(), depth: Depth::default() }];
+    while let Some(place) = left.pop() {
+        folder(&place, tracked, &mut put_back, &mut left)?;
+    }
     Ok(put_back)
 }
 
-fn folder(dir: &Path, name: &str, tracked: &BTreeSet<String>, put_back: &mut Vec<String>) -> io::Result<()> {
+/// What is left of one folder; the folders in it that are still to be looked through are added to `left`.
+fn folder(at: &Place, tracked: &BTreeSet<String>, put_back: &mut Vec<String>, left: &mut Vec<Place>) -> io::Result<()> {
     // A folder that stands in for one of base's shows base's files again.
-    let _ = rustix::fs::removexattr(dir, OPAQUE);
-    open_up(dir)?;
-    for entry in fs::read_dir(dir)? {
+    let _ = rustix::fs::removexattr(&at.dir, OPAQUE);
+    open_up(&at.dir)?;
+    for entry in fs::read_dir(&at.dir)? {
         let entry = entry?;
         let (path, kind) = (entry.path(), entry.file_type()?);
         // Names that git could not hold are not tracked.
         let part = entry.file_name().to_string_lossy().into_owned();
-        let name = if name.is_empty() { part } else { format!("{name}/{part}") };
+        let name = if at.name.is_empty() { part } else { format!("{}/{part}", at.name) };
         if kind.is_dir() && tracked.contains(&name) {
-            fs::remove_dir_all(&path)?;
+            remove_tree(&path)?;
             put_back.push(name);
         } else if kind.is_dir() {
-            folder(&path, &name, tracked, put_back)?;
+            left.push(Place { dir: path, name, depth: at.depth.below()? });
         } else if tracked.contains(&name) || is_whiteout(&entry)? || is_below(&name, tracked) {
             fs::remove_file(&path)?;
             put_back.push(name);
         }
     }
     Ok(())
+}
+
+/// A folder that is looked through, with its name in the checkout.
+struct Place {
+    dir: PathBuf,
+    name: String,
+    depth: Depth,
 }
 
 /// Whether a file or link stands where base has a folder.
@@ -90,5 +102,16 @@ mod tests {
             assert_eq!(root.join(name).exists(), is_there, "{name}");
         }
         assert!(Path::new("/etc/passwd").exists());
+    }
+
+    #[test]
+    fn an_abyss_that_a_set_up_made_is_an_error() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        crate::depth::tests::deep(folder.path(), 2_000);
+        let error = keep_untracked(folder.path(), &BTreeSet::new()).expect_err("nobody's project is so deep");
+        assert!(error.to_string().contains("deep"), "{error}");
+        // A tracked file in whose place it was made goes all the same.
+        keep_untracked(folder.path(), &BTreeSet::from(["d".to_owned()])).expect("base's file is put back");
+        assert!(!folder.path().join("d").exists());
     }
 }

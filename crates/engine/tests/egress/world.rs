@@ -179,7 +179,7 @@ impl Internet {
         let entries: Vec<String> = network.iter().map(|entry| (*entry).to_owned()).collect();
         let policy = Policy::read(&entries).expect("readable entries");
         let folder = tempfile::tempdir().expect("a folder");
-        let options = Options { policy, providers, limits, world: self.world.clone() };
+        let options = Options { policy, providers, limits, world: self.world.clone(), ..Options::default() };
         let egress = Egress::open(&folder.path().join("door"), options).expect("an open proxy");
         Proxy { egress, _folder: folder }
     }
