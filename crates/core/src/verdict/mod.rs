@@ -6,8 +6,10 @@
 mod file;
 mod judge;
 mod rubric;
+mod schema;
 mod strict;
 
 pub use file::{BYTES_MAX, Evidence, Malformed, Score, VerdictFile, VerdictWord};
 pub use judge::{Cited, Counts, Expected, Judgement, Resolve, Resolved, Scored, ScoredDimension, judge};
 pub use rubric::{TreeChange, dimensions};
+pub use schema::schema;
