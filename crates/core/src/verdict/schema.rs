@@ -22,7 +22,10 @@ fn score() -> Value {
         ("dimension", text("a dimension of the rubric, each once")),
         ("score", json!({"type": "integer", "enum": [1, 2, 3, 4, 5]})),
         ("why", text("the reason for the score")),
-        ("evidence", list(&json!({"anyOf": [cited("path"), object(&[("gate", text("a gate that passed"))]), cited("item")]}))),
+        (
+            "evidence",
+            list(&json!({"anyOf": [cited("path"), object(&[("gate", text("a gate that passed"))]), cited("item")]})),
+        ),
     ])
 }
 
@@ -42,7 +45,8 @@ fn list(items: &Value) -> Value {
 
 fn object(fields: &[(&str, Value)]) -> Value {
     let keys: Vec<&str> = fields.iter().map(|(key, _)| *key).collect();
-    let properties: serde_json::Map<_, _> = fields.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+    let properties: serde_json::Map<_, _> =
+        fields.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
     json!({"type": "object", "properties": properties, "required": keys, "additionalProperties": false})
 }
 
@@ -72,10 +76,13 @@ mod tests {
         let mut all = vec![json!({})];
         for (key, field) in schema["properties"].as_object().expect("properties") {
             let with = |value: &Value| {
-                all.iter().cloned().map(|mut one| {
-                    one[key] = value.clone();
-                    one
-                }).collect::<Vec<_>>()
+                all.iter()
+                    .cloned()
+                    .map(|mut one| {
+                        one[key] = value.clone();
+                        one
+                    })
+                    .collect::<Vec<_>>()
             };
             all = examples(field).iter().flat_map(with).collect();
         }
