@@ -5,7 +5,7 @@
 mod git_fixture;
 mod overlay_fixture;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use git_fixture::{Fixture, bytes_of, git, refusals, seal, statuses};
 use loopwright::git::{Git, Oid};
 use loopwright::seam::{Moment, Seam, SeamFault, SeamHook};
 use loopwright::workspace::{
-    Files, Making, Method, SealLimits, SnapshotKind, Warm, Workspace, WorkspaceError, Workspaces,
+    Files, Making, Method, NameProblem, Refusal, SealLimits, SnapshotKind, Warm, Workspace, WorkspaceError, Workspaces,
 };
 use overlay_fixture::{inside, look};
 use proptest::prelude::*;
@@ -84,6 +84,38 @@ async fn seal_records_every_kind_of_change() {
         "src/deep/c.txt:Added",
     ];
     assert_eq!(statuses(&sealed), expected);
+}
+
+#[tokio::test]
+async fn names_that_differ_by_case_from_files_nobody_touched_are_refused() {
+    let fixture = Fixture::new();
+    let all = fixture.workspaces().await;
+    let base = fixture.head().await;
+    let cases = [
+        ("echo x > Run.sh; echo x > fine", vec!["Run.sh:Name(CaseCollision)"], vec!["fine:Added"]),
+        ("mkdir SRC; echo x > SRC/new", vec!["SRC/new:Name(CaseCollision)"], vec![]),
+        ("mkdir src/Deep; echo x > src/Deep/c", vec!["src/Deep/c:Name(CaseCollision)"], vec![]),
+        // A file where another spelling is a folder, and the other way round.
+        ("echo x > Src", vec!["Src:Name(CaseCollision)"], vec![]),
+        ("mkdir LINK; echo x > LINK/x", vec!["LINK/x:Name(CaseCollision)"], vec![]),
+        // What goes makes room, a folder only when all of it goes.
+        ("mv run.sh Run.sh", vec![], vec!["Run.sh:Added", "run.sh:Deleted"]),
+        ("mv src/deep src/Deep", vec![], vec!["src/Deep/b.txt:Added", "src/deep/b.txt:Deleted"]),
+        ("mkdir SRC; mv src/a.txt SRC/a.txt", vec!["SRC/a.txt:Name(CaseCollision)"], vec!["src/a.txt:Deleted"]),
+    ];
+    for (n, (script, refused, changed)) in cases.into_iter().enumerate() {
+        for method in [Method::Overlay, Method::Copy] {
+            let round = format!("{method:?}-{n}");
+            let workspace = all.create("fixer", &round, &base, &method.into()).await.unwrap();
+            inside(&workspace.files, script);
+            let sealed = seal(&all, &workspace).await;
+            assert_eq!((refusals(&sealed), statuses(&sealed)), (owned(&refused), owned(&changed)), "{round} {script}");
+        }
+    }
+}
+
+fn owned(texts: &[&str]) -> Vec<String> {
+    texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
 #[tokio::test]
@@ -529,6 +561,12 @@ fn edit() -> impl Strategy<Value = String> {
         "src/.gitignore",
         "kept/.keep",
         "kept",
+        "Run.sh",
+        "SRC",
+        "src/A.txt",
+        "lib/TWO/x",
+        "New/file",
+        "ÜNÏ",
     ]);
     (name.clone(), name, 0..9_u8, 0..4_u8).prop_map(|(one, two, what, content)| {
         let (one, two) = (format!("'./{one}'"), format!("'./{two}'"));
@@ -550,6 +588,16 @@ fn edit() -> impl Strategy<Value = String> {
             ),
         }
     })
+}
+
+/// Paths and folders of which there is more than one spelling, in lower case.
+fn twins<'p>(paths: impl Iterator<Item = &'p str>) -> Vec<String> {
+    let folders = |path: &'p str| path.match_indices('/').map(|(at, _)| &path[..at]).chain([path]).collect::<Vec<_>>();
+    let mut spellings: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for part in paths.flat_map(folders) {
+        spellings.entry(part.to_lowercase()).or_default().insert(part);
+    }
+    spellings.into_iter().filter(|(_, same)| same.len() > 1).map(|(folded, _)| folded).collect()
 }
 
 /// A few in every run; more by `PROPTEST_CASES`.
@@ -587,6 +635,16 @@ proptest! {
             assert_eq!(refusals(&by_overlay), refusals(&by_copy));
             assert_eq!(by_overlay.tree, by_copy.tree);
             assert_eq!(by_overlay.pr_body, by_copy.pr_body);
+            // The base has no two names that differ by case alone, so the tree has none; and nothing else was refused for it.
+            let tree = git(all.engine().dir(), &["ls-tree", "-r", "-z", "--name-only", by_overlay.tree.as_str()]);
+            let tree: Vec<&str> = tree.split('\0').filter(|path| !path.is_empty()).collect();
+            assert_eq!(twins(tree.iter().copied()), Vec::<String>::new());
+            let shown = inside(&over.files, "find . -path ./.git -prune -o -mindepth 1 -printf '%P\\n'");
+            let twins = twins(shown.lines().chain(tree));
+            let refused = by_overlay.refused.iter().filter(|refused| refused.why == Refusal::Name(NameProblem::CaseCollision));
+            for path in refused.map(|refused| refused.path.to_lowercase()) {
+                assert!(twins.iter().any(|twin| path == *twin || path.starts_with(&format!("{twin}/"))), "{path}");
+            }
             let view = async |space: &Workspace| all.snapshot(space, "gate", &by_copy.commit, SnapshotKind::WithGit, &[]).await.unwrap().files;
             let (copied, layered) = (view(&copy).await, view(&over).await);
             assert_eq!(look(&layered), look(&copied));

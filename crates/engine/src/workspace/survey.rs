@@ -75,10 +75,8 @@ pub(super) fn tracked(
     view: View,
 ) -> Result<Survey, WorkspaceError> {
     let fd = open_dir(CWD, root).map_err(|errno| super::io("open", root)(errno.into()))?;
-    let hidden = match view {
-        View::Whole => vec![0..catalogue.len()],
-        View::Upper => Vec::new(),
-    };
+    let everything = (view == View::Whole).then_some(0..catalogue.len());
+    let hidden = everything.into_iter().collect();
     let mut walk = Walk { catalogue, stats, view, seen: HashSet::new(), hidden, survey: Survey::default() };
     walk.folder(fd, &[]).and_then(|()| walk.list_gone()).map_err(super::io("walk", root))?;
     Ok(walk.survey)

@@ -9,8 +9,8 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// Large enough that a search by halves ends in a few of them.
-const PAGE: usize = 16 << 10;
+/// The size in which the kernel keeps files; of a larger one most would be read for nothing.
+const PAGE: usize = 4 << 10;
 
 /// The bytes of a file.
 #[derive(Debug)]
