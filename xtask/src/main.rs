@@ -6,6 +6,7 @@
     reason = "a development tool starts cargo, reads its environment, measures time and prints"
 )]
 
+mod agents;
 mod bench;
 mod command;
 mod hostile;
@@ -21,7 +22,7 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 usage: cargo xtask VERB
 
-  setup            install what the tests need (git, PostgreSQL, Python, Node, cargo-nextest)
+  setup            install what the tests need (git, PostgreSQL, Python, Node, cargo-nextest, the agents' CLIs)
   test [FILTER]    set-up, format, lints, docs, tidy, all tests; with FILTER only the tests it names
   hostile [FILTER] hostile agents against the real program, as root and as an ordinary user, told as a table
   soak [--kills N] kill the real program at random moments (200 by default) and check what is left

@@ -1,5 +1,6 @@
 //! `cargo xtask setup`: everything the tests need, installed by Debian package name, and only what is missing.
 
+use crate::agents;
 use crate::command::{ask, cargo, program, run as run_command};
 use std::path::{Path, PathBuf};
 
@@ -35,7 +36,8 @@ pub(crate) fn run() -> Result<(), String> {
             (component.version)().ok_or(format!("`{}` is still missing after its installation", component.package))?;
         report(component.package, word, &version);
     }
-    setup_nextest()
+    setup_nextest()?;
+    agents::setup()
 }
 
 /// pytest of the system's own Python, which is the one that tests start.
@@ -45,11 +47,11 @@ fn pytest_version() -> Option<String> {
     ask(command)
 }
 
-fn report(name: &str, word: &str, version: &str) {
+pub(crate) fn report(name: &str, word: &str, version: &str) {
     println!("  {name:<14} {word:<10} {version}");
 }
 
-fn install_packages(packages: &[&str]) -> Result<(), String> {
+pub(crate) fn install_packages(packages: &[&str]) -> Result<(), String> {
     if packages.is_empty() {
         return Ok(());
     }

@@ -1,6 +1,6 @@
 //! The command line as it is typed: verbs and flags, nothing decided. A verb's own arguments are beside its code.
 
-use crate::verbs;
+use crate::{dev, verbs};
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -83,6 +83,8 @@ pub(crate) enum Verb {
     Gates(verbs::gates::Args),
     /// Look at this machine: what is there, what is missing, what to do
     Doctor(verbs::doctor::Args),
+    /// Helpers for writing loops: a scripted model to try them without spending
+    Dev(dev::Args),
     /// Print a script that completes commands in a shell
     Completions(verbs::completions::Args),
 }

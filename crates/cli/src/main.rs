@@ -3,6 +3,7 @@
 mod args;
 mod context;
 mod demo;
+mod dev;
 mod error;
 mod exit;
 mod output;

@@ -7,8 +7,10 @@
     reason = "tests start the real binary, read the test runner's environment and print what went wrong"
 )]
 
+pub mod agents;
 mod canary;
 pub mod env;
+pub mod model;
 pub mod redact;
 pub mod repo;
 mod skip;
@@ -17,6 +19,7 @@ pub mod wait;
 
 pub use canary::Canary;
 pub use env::{Ran, TestEnv};
+pub use model::ModelServer;
 pub use repo::{TestRepo, TreeDigest};
 pub use skip::skip;
 pub use tripwires::Tripwires;

@@ -25,9 +25,9 @@ pub(crate) mod why;
 
 use crate::args::Verb;
 use crate::context::Context;
-use crate::demo;
 use crate::error::CommandError;
 use crate::exit::Exit;
+use crate::{demo, dev};
 use std::future::Future;
 
 /// How a verb ends.
@@ -57,6 +57,7 @@ pub(crate) fn run(verb: Verb, cx: &Context) -> Ended {
         Verb::Take(args) => owning(take::run(args, cx)),
         Verb::Gates(args) => owning(gates::run(args, cx)),
         Verb::Doctor(args) => reading(doctor::run(args, cx)),
+        Verb::Dev(args) => owning(dev::run(args, cx)),
         Verb::Completions(args) => completions::run(&args, cx),
     }
 }

@@ -1,0 +1,143 @@
+//! `dev model SCENARIO`: a model that says what a file tells it to, in the protocols of the providers, on loopback. Agents that
+//! are pointed at it do real work in real loops, and nobody is paid.
+
+mod asked;
+mod choose;
+mod log;
+mod parse;
+mod protocol;
+mod reply;
+mod scenario;
+mod serve;
+#[cfg(test)]
+mod tests;
+mod tools;
+mod verdict;
+
+use crate::context::Context;
+use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::output::safe;
+use crate::verbs::Ended;
+use scenario::Scenario;
+use serde::Serialize;
+use std::io::Read as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The file that says what the model answers
+    #[arg(value_name = "SCENARIO")]
+    scenario: PathBuf,
+    /// The port on loopback [default: a free one]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    port: u16,
+    /// Append every request and what it got to a file, one JSON line each
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+    /// End when standard input ends, for programs that hold its other side
+    #[arg(long)]
+    until_eof: bool,
+}
+
+/// Where the model is reached.
+#[derive(Debug, Serialize)]
+struct Document {
+    schema: u32,
+    url: String,
+    anthropic: String,
+    openai: String,
+    gemini: String,
+    counter: String,
+    log: Option<PathBuf>,
+}
+
+impl Document {
+    fn of(at: SocketAddr, log: Option<PathBuf>) -> Self {
+        let url = format!("http://{at}");
+        Self {
+            schema: 1,
+            anthropic: url.clone(),
+            openai: format!("{url}/v1"),
+            gemini: url.clone(),
+            counter: format!("{url}/_counter"),
+            url,
+            log,
+        }
+    }
+
+    fn page(&self) -> String {
+        let Self { anthropic, openai, gemini, counter, .. } = self;
+        format!(
+            "the scripted model answers until Ctrl-C:\n\n\
+             \x20 Anthropic Messages          {anthropic}\n\
+             \x20 OpenAI Responses and Chat   {openai}\n\
+             \x20 Gemini                      {gemini}\n\
+             \x20 tokens told so far          {counter}\n\n\
+             Any key will do. To try an agent by hand:\n\n\
+             \x20 ANTHROPIC_BASE_URL={anthropic} ANTHROPIC_API_KEY=dummy claude -p …\n\
+             \x20 GOOGLE_GEMINI_BASE_URL={gemini} GEMINI_API_KEY=dummy gemini …\n\
+             \x20 codex -c 'model_providers.scripted={{name=\"scripted\",base_url=\"{openai}\",wire_api=\"responses\"}}' …\n"
+        )
+    }
+}
+
+pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+    let scenario = read(&args.scenario)?;
+    let broke = |what: &str, error: std::io::Error| CommandError::failed(format!("{what}: {error}"));
+    let book = log::Book::open(args.log.as_deref()).map_err(|error| broke("open the log", error))?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port)).await;
+    let listener = listener.map_err(|error| broke("listen on loopback", error))?;
+    let at = listener.local_addr().map_err(|error| broke("listen on loopback", error))?;
+    let document = Document::of(at, args.log);
+    if cx.out.is_json() {
+        cx.out.script(&serde_json::to_string(&document).map_err(|error| CommandError::failed(error.to_string()))?);
+    } else {
+        cx.out.say(&document.page());
+    }
+    let server = Arc::new(serve::Server { stage: choose::Stage::new(scenario), book });
+    let mut ends = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
+    tokio::select! {
+        () = serve::serve(server, listener) => {}
+        () = heard(&mut ends) => {}
+        () = input_ended(), if args.until_eof => {}
+    }
+    Ok(Exit::DONE)
+}
+
+fn read(path: &Path) -> Result<Scenario, CommandError> {
+    let shown = safe(&path.to_string_lossy());
+    let unreadable = |error: std::io::Error| CommandError::invalid(format!("read the scenario `{shown}`: {error}"));
+    let file = std::fs::File::open(path).map_err(unreadable)?;
+    let mut text = String::new();
+    let one_more = u64::try_from(parse::SCENARIO_MAX).unwrap_or(u64::MAX).saturating_add(1);
+    file.take(one_more).read_to_string(&mut text).map_err(unreadable)?;
+    Scenario::parse(&text).map_err(|wrong| {
+        let line = u32::try_from(wrong.line).unwrap_or(u32::MAX);
+        CommandError::invalid(format!("{shown}:{line}: {}", wrong.text)).at(shown.to_string(), line, 0)
+    })
+}
+
+/// A signal. Those that cannot be heard keep their usual meaning.
+async fn heard(ends: &mut [std::io::Result<tokio::signal::unix::Signal>; 3]) {
+    let [Ok(interrupt), Ok(terminate), Ok(hangup)] = ends else { return std::future::pending().await };
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        _ = hangup.recv() => {}
+    }
+}
+
+/// The end of standard input; the thread that waits for it goes with the process.
+async fn input_ended() {
+    let (told, ended) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        let _ = told.send(());
+    });
+    let _ = ended.await;
+}

@@ -1,0 +1,124 @@
+//! Anthropic Messages.
+
+use super::event;
+use crate::dev::model::asked::{Asked, Protocol, Said, Tool, list, texts};
+use crate::dev::model::reply::{Reply, Stop};
+use crate::dev::model::scenario::{Fault, Usage};
+use serde_json::{Value, json};
+
+pub(super) fn read(body: &Value) -> Asked {
+    let mut prompt = String::new();
+    texts(&body["system"], &mut prompt);
+    let mut history = Vec::new();
+    for message in list(&body["messages"]) {
+        if message["role"] == "assistant" {
+            let calls = list(&message["content"]).iter().filter(|part| part["type"] == "tool_use");
+            history.push(Said::Model(calls.filter_map(|part| part["id"].as_str()).map(str::to_owned).collect()));
+        } else {
+            texts(&message["content"], &mut prompt);
+            history.push(Said::Other);
+        }
+    }
+    Asked {
+        protocol: Protocol::Anthropic,
+        model: body["model"].as_str().unwrap_or_default().to_owned(),
+        streams: body["stream"] == true,
+        tools: list(&body["tools"])
+            .iter()
+            .filter_map(|tool| Tool::of_schema(&tool["name"], &tool["input_schema"]))
+            .collect(),
+        wants_json: false,
+        prompt,
+        history,
+    }
+}
+
+pub(super) fn events(reply: &Reply) -> Vec<String> {
+    let begun = Usage { output: 1, ..reply.usage };
+    let mut message = document(reply);
+    message["content"] = json!([]);
+    message["stop_reason"] = Value::Null;
+    message["usage"] = usage(begun);
+    let mut events = vec![event("message_start", json!({ "message": message })), event("ping", json!({}))];
+    for (index, block) in blocks(reply).into_iter().enumerate() {
+        events.extend(block_events(index, &block));
+    }
+    let delta = json!({ "stop_reason": stop(reply.stop), "stop_sequence": null });
+    events.push(event("message_delta", json!({ "delta": delta, "usage": usage(reply.usage) })));
+    events.push(event("message_stop", json!({})));
+    events
+}
+
+fn block_events(index: usize, block: &Value) -> [String; 3] {
+    let (empty, delta) = if block["type"] == "text" {
+        let delta = json!({ "type": "text_delta", "text": block["text"] });
+        (json!({ "type": "text", "text": "" }), delta)
+    } else {
+        let delta = json!({ "type": "input_json_delta", "partial_json": block["input"].to_string() });
+        (json!({ "type": "tool_use", "id": block["id"], "name": block["name"], "input": {} }), delta)
+    };
+    [
+        event("content_block_start", json!({ "index": index, "content_block": empty })),
+        event("content_block_delta", json!({ "index": index, "delta": delta })),
+        event("content_block_stop", json!({ "index": index })),
+    ]
+}
+
+pub(super) fn document(reply: &Reply) -> Value {
+    json!({
+        "id": format!("msg_{:06}", reply.number),
+        "type": "message",
+        "role": "assistant",
+        "model": reply.model,
+        "content": blocks(reply),
+        "stop_reason": stop(reply.stop),
+        "stop_sequence": null,
+        "usage": usage(reply.usage),
+    })
+}
+
+fn blocks(reply: &Reply) -> Vec<Value> {
+    let text = (!reply.text.is_empty()).then(|| json!({ "type": "text", "text": reply.text }));
+    let call = reply.call.as_ref().map(|call| {
+        let id = format!("toolu_{}", call.id);
+        json!({ "type": "tool_use", "id": id, "name": call.name, "input": call.payload.object() })
+    });
+    text.into_iter().chain(call).collect()
+}
+
+fn usage(usage: Usage) -> Value {
+    json!({
+        "input_tokens": usage.input,
+        "cache_creation_input_tokens": usage.cache_write,
+        "cache_read_input_tokens": usage.cache_read,
+        "output_tokens": usage.output,
+    })
+}
+
+fn stop(stop: Stop) -> &'static str {
+    match stop {
+        Stop::End => "end_turn",
+        Stop::Tool => "tool_use",
+        Stop::Length => "max_tokens",
+        Stop::Refusal => "refusal",
+    }
+}
+
+pub(super) fn error(fault: &Fault, text: &str) -> Value {
+    let usual = match fault.status {
+        401 => "authentication_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        413 => "request_too_large",
+        429 => "rate_limit_error",
+        529 => "overloaded_error",
+        500.. => "api_error",
+        _ => "invalid_request_error",
+    };
+    let kind = fault.kind.as_deref().unwrap_or(usual);
+    json!({ "type": "error", "error": { "type": kind, "message": text }, "request_id": "req_scripted" })
+}
+
+pub(super) fn failed(code: &str, text: &str) -> String {
+    event("error", json!({ "error": { "type": code, "message": text } }))
+}

@@ -1,0 +1,106 @@
+//! OpenAI Chat Completions.
+
+use super::data;
+use crate::dev::model::asked::{Asked, Protocol, Said, Tool, list, texts};
+use crate::dev::model::reply::{Call, Reply, Stop};
+use crate::dev::model::scenario::Usage;
+use serde_json::{Value, json};
+
+pub(super) fn read(body: &Value) -> Asked {
+    let (mut prompt, mut history) = (String::new(), Vec::new());
+    for message in list(&body["messages"]) {
+        match message["role"].as_str() {
+            Some("assistant") => {
+                let calls = list(&message["tool_calls"]).iter();
+                history.push(Said::Model(calls.filter_map(|call| call["id"].as_str()).map(str::to_owned).collect()));
+            }
+            Some("tool") => history.push(Said::Other),
+            _ => {
+                texts(&message["content"], &mut prompt);
+                history.push(Said::Other);
+            }
+        }
+    }
+    let tool = |tool: &Value| Tool::of_schema(&tool["function"]["name"], &tool["function"]["parameters"]);
+    Asked {
+        protocol: Protocol::Chat,
+        model: body["model"].as_str().unwrap_or_default().to_owned(),
+        streams: body["stream"] == true,
+        tools: list(&body["tools"]).iter().filter_map(tool).collect(),
+        wants_json: body["response_format"]["type"] == "json_schema",
+        prompt,
+        history,
+    }
+}
+
+pub(super) fn events(reply: &Reply) -> Vec<String> {
+    let piece =
+        |delta: Value, finish: Value| chunk(reply, json!([{ "index": 0, "delta": delta, "finish_reason": finish }]));
+    let mut events = vec![piece(json!({ "role": "assistant", "content": "" }), Value::Null)];
+    if !reply.text.is_empty() {
+        events.push(piece(json!({ "content": reply.text }), Value::Null));
+    }
+    if let Some(call) = &reply.call {
+        let mut call = tool_call(call);
+        call["index"] = 0.into();
+        events.push(piece(json!({ "tool_calls": [call] }), Value::Null));
+    }
+    events.push(piece(json!({}), stop(reply.stop).into()));
+    let mut last = chunk_value(reply, json!([]));
+    last["usage"] = usage(reply.usage);
+    events.push(data(&last));
+    events.push("data: [DONE]\n\n".to_owned());
+    events
+}
+
+fn chunk(reply: &Reply, choices: Value) -> String {
+    data(&chunk_value(reply, choices))
+}
+
+fn chunk_value(reply: &Reply, choices: Value) -> Value {
+    json!({
+        "id": format!("chatcmpl-{:06}", reply.number),
+        "object": "chat.completion.chunk",
+        "created": 1_700_000_000,
+        "model": reply.model,
+        "choices": choices,
+    })
+}
+
+pub(super) fn document(reply: &Reply) -> Value {
+    let mut message = json!({ "role": "assistant", "content": reply.text });
+    if let Some(call) = &reply.call {
+        message["tool_calls"] = json!([tool_call(call)]);
+    }
+    json!({
+        "id": format!("chatcmpl-{:06}", reply.number),
+        "object": "chat.completion",
+        "created": 1_700_000_000,
+        "model": reply.model,
+        "choices": [{ "index": 0, "message": message, "finish_reason": stop(reply.stop) }],
+        "usage": usage(reply.usage),
+    })
+}
+
+fn tool_call(call: &Call) -> Value {
+    let function = json!({ "name": call.name, "arguments": call.payload.object().to_string() });
+    json!({ "id": call.id, "type": "function", "function": function })
+}
+
+fn usage(usage: Usage) -> Value {
+    json!({
+        "prompt_tokens": usage.prompt(),
+        "completion_tokens": usage.output,
+        "total_tokens": usage.total(),
+        "prompt_tokens_details": { "cached_tokens": usage.cache_read },
+    })
+}
+
+fn stop(stop: Stop) -> &'static str {
+    match stop {
+        Stop::End => "stop",
+        Stop::Tool => "tool_calls",
+        Stop::Length => "length",
+        Stop::Refusal => "content_filter",
+    }
+}

@@ -1,0 +1,94 @@
+//! Gemini generateContent.
+
+use super::data;
+use crate::dev::model::asked::{Asked, Protocol, Said, Tool, list, texts};
+use crate::dev::model::reply::{Reply, Stop};
+use crate::dev::model::scenario::{Fault, Usage};
+use serde_json::{Value, json};
+
+pub(super) fn read(body: &Value) -> Asked {
+    let (mut prompt, mut history) = (String::new(), Vec::new());
+    texts(&body["systemInstruction"]["parts"], &mut prompt);
+    for content in list(&body["contents"]) {
+        if content["role"] == "model" {
+            let ids = list(&content["parts"]).iter().filter_map(|part| part["functionCall"]["id"].as_str());
+            history.push(Said::Model(ids.map(str::to_owned).collect()));
+        } else {
+            texts(&content["parts"], &mut prompt);
+            history.push(Said::Other);
+        }
+    }
+    let config = &body["generationConfig"];
+    let declared = list(&body["tools"]).iter().flat_map(|tool| list(&tool["functionDeclarations"]));
+    Asked {
+        protocol: Protocol::Gemini,
+        model: String::new(),
+        streams: false,
+        tools: declared.filter_map(read_tool).collect(),
+        wants_json: config["responseSchema"].is_object() || config["responseJsonSchema"].is_object(),
+        prompt,
+        history,
+    }
+}
+
+fn read_tool(tool: &Value) -> Option<Tool> {
+    let newer = &tool["parametersJsonSchema"];
+    Tool::of_schema(&tool["name"], if newer.is_object() { newer } else { &tool["parameters"] })
+}
+
+pub(super) fn events(reply: &Reply) -> Vec<String> {
+    // Words come first and without an end, so that there is a middle in which an answer can break.
+    let words = Reply { call: None, ..reply.clone() };
+    let mut first = document(&words);
+    if let Some(candidate) = first["candidates"][0].as_object_mut() {
+        candidate.remove("finishReason");
+    }
+    let rest = Reply { text: String::new(), ..reply.clone() };
+    vec![data(&first), data(&document(&rest))]
+}
+
+pub(super) fn document(reply: &Reply) -> Value {
+    let text = (!reply.text.is_empty()).then(|| json!({ "text": reply.text }));
+    let call = reply.call.as_ref().map(|call| {
+        let call = json!({ "id": call.id, "name": call.name, "args": call.payload.object() });
+        json!({ "functionCall": call, "thoughtSignature": "c2ln" })
+    });
+    let parts: Vec<Value> = text.into_iter().chain(call).collect();
+    json!({
+        "candidates": [{ "index": 0, "content": { "role": "model", "parts": parts }, "finishReason": stop(reply.stop) }],
+        "usageMetadata": usage(reply.usage),
+        "modelVersion": reply.model,
+        "responseId": format!("r{:06}", reply.number),
+    })
+}
+
+fn usage(usage: Usage) -> Value {
+    json!({
+        "promptTokenCount": usage.prompt(),
+        "cachedContentTokenCount": usage.cache_read,
+        "candidatesTokenCount": usage.output,
+        "totalTokenCount": usage.total(),
+    })
+}
+
+fn stop(stop: Stop) -> &'static str {
+    match stop {
+        Stop::End | Stop::Tool => "STOP",
+        Stop::Length => "MAX_TOKENS",
+        Stop::Refusal => "SAFETY",
+    }
+}
+
+pub(super) fn error(fault: &Fault, text: &str) -> Value {
+    let usual = match fault.status {
+        400 => "INVALID_ARGUMENT",
+        401 => "UNAUTHENTICATED",
+        403 => "PERMISSION_DENIED",
+        404 => "NOT_FOUND",
+        429 => "RESOURCE_EXHAUSTED",
+        503 | 529 => "UNAVAILABLE",
+        500.. => "INTERNAL",
+        _ => "FAILED_PRECONDITION",
+    };
+    json!({ "error": { "code": fault.status, "message": text, "status": fault.kind.as_deref().unwrap_or(usual) } })
+}

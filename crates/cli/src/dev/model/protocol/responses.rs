@@ -1,0 +1,157 @@
+//! OpenAI Responses.
+
+use super::event;
+use crate::dev::model::asked::{Asked, Form, Protocol, Said, Tool, list, texts};
+use crate::dev::model::reply::{Call, Payload, Reply, Stop};
+use crate::dev::model::scenario::Usage;
+use serde_json::{Value, json};
+
+pub(super) fn read(body: &Value) -> Asked {
+    let mut prompt = String::new();
+    texts(&body["instructions"], &mut prompt);
+    if body["input"].is_string() {
+        texts(&body["input"], &mut prompt);
+    }
+    let mut tools: Vec<Tool> = list(&body["tools"]).iter().flat_map(|tool| read_tool(tool, None)).collect();
+    let mut history = Vec::new();
+    for item in list(&body["input"]) {
+        match item["type"].as_str().unwrap_or("message") {
+            // Models that only write programs get their tools as part of the conversation.
+            "additional_tools" => tools.extend(list(&item["tools"]).iter().flat_map(|tool| read_tool(tool, None))),
+            "message" if item["role"] == "assistant" => history.push(Said::Model(Vec::new())),
+            "message" => {
+                texts(&item["content"], &mut prompt);
+                history.push(Said::Other);
+            }
+            "function_call" | "custom_tool_call" => {
+                history.push(Said::Model(item["call_id"].as_str().map(str::to_owned).into_iter().collect()));
+            }
+            "reasoning" => history.push(Said::Model(Vec::new())),
+            _ => history.push(Said::Other),
+        }
+    }
+    Asked {
+        protocol: Protocol::Responses,
+        model: body["model"].as_str().unwrap_or_default().to_owned(),
+        streams: body["stream"] == true,
+        tools,
+        wants_json: body["text"]["format"]["type"] == "json_schema",
+        prompt,
+        history,
+    }
+}
+
+/// A tool, or the tools of a room of them.
+fn read_tool(tool: &Value, namespace: Option<&str>) -> Vec<Tool> {
+    let room = |tool: Tool| Tool { namespace: namespace.map(str::to_owned), ..tool };
+    match tool["type"].as_str() {
+        Some("function") => Tool::of_schema(&tool["name"], &tool["parameters"]).map(room).into_iter().collect(),
+        Some("custom") => {
+            let found = tool["name"].as_str().map(|name| Tool {
+                name: name.to_owned(),
+                form: Form::Text,
+                fields: Vec::new(),
+                namespace: None,
+            });
+            found.map(room).into_iter().collect()
+        }
+        // One level of rooms is all there is.
+        Some("namespace") if namespace.is_none() => {
+            list(&tool["tools"]).iter().flat_map(|inner| read_tool(inner, tool["name"].as_str())).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+pub(super) fn events(reply: &Reply) -> Vec<String> {
+    let mut begun = document(reply);
+    begun["status"] = "in_progress".into();
+    begun["output"] = json!([]);
+    begun["usage"] = Value::Null;
+    let mut events = vec![event("response.created", json!({ "response": begun }))];
+    for (index, item) in items(reply).into_iter().enumerate() {
+        events.push(event("response.output_item.added", json!({ "output_index": index, "item": item })));
+        if let Some(text) = item["content"][0]["text"].as_str() {
+            let delta = json!({ "item_id": item["id"], "output_index": index, "content_index": 0, "delta": text });
+            events.push(event("response.output_text.delta", delta));
+        }
+        events.push(event("response.output_item.done", json!({ "output_index": index, "item": item })));
+    }
+    let last = if reply.stop == Stop::Length { "response.incomplete" } else { "response.completed" };
+    events.push(event(last, json!({ "response": document(reply) })));
+    events
+}
+
+pub(super) fn document(reply: &Reply) -> Value {
+    let (status, details) = match reply.stop {
+        Stop::Length => ("incomplete", json!({ "reason": "max_output_tokens" })),
+        Stop::End | Stop::Tool | Stop::Refusal => ("completed", Value::Null),
+    };
+    json!({
+        "id": format!("resp_{:06}", reply.number),
+        "object": "response",
+        "created_at": 1_700_000_000,
+        "status": status,
+        "incomplete_details": details,
+        "error": null,
+        "model": reply.model,
+        "output": items(reply),
+        "usage": usage(reply.usage),
+    })
+}
+
+fn items(reply: &Reply) -> Vec<Value> {
+    let content = match reply.stop {
+        Stop::Refusal => json!([{ "type": "refusal", "refusal": reply.text }]),
+        _ => json!([{ "type": "output_text", "text": reply.text, "annotations": [] }]),
+    };
+    let message = (!reply.text.is_empty()).then(|| {
+        let id = format!("msg_{:06}", reply.number);
+        json!({ "id": id, "type": "message", "role": "assistant", "status": "completed", "content": content })
+    });
+    message.into_iter().chain(reply.call.as_ref().map(|call| call_item(reply, call))).collect()
+}
+
+fn call_item(reply: &Reply, call: &Call) -> Value {
+    let mut item = match &call.payload {
+        Payload::Object(value) => json!({
+            "id": format!("fc_{:06}", reply.number),
+            "type": "function_call",
+            "status": "completed",
+            "call_id": call.id,
+            "name": call.name,
+            "arguments": value.to_string(),
+        }),
+        Payload::Text(text) => json!({
+            "id": format!("ctc_{:06}", reply.number),
+            "type": "custom_tool_call",
+            "status": "completed",
+            "call_id": call.id,
+            "name": call.name,
+            "input": text,
+        }),
+    };
+    if let Some(namespace) = &call.namespace {
+        item["namespace"] = namespace.as_str().into();
+    }
+    item
+}
+
+fn usage(usage: Usage) -> Value {
+    json!({
+        "input_tokens": usage.prompt(),
+        "input_tokens_details": { "cached_tokens": usage.cache_read },
+        "output_tokens": usage.output,
+        "output_tokens_details": { "reasoning_tokens": 0 },
+        "total_tokens": usage.total(),
+    })
+}
+
+pub(super) fn failed(reply: &Reply, code: &str, text: &str) -> String {
+    let mut response = document(reply);
+    response["status"] = "failed".into();
+    response["output"] = json!([]);
+    response["usage"] = Value::Null;
+    response["error"] = json!({ "code": code, "message": text });
+    event("response.failed", json!({ "response": response }))
+}

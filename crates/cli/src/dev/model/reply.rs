@@ -1,0 +1,57 @@
+//! An answer of the model, before it is written in a protocol's words.
+
+use super::scenario::Usage;
+use serde_json::Value;
+
+/// What the model answers.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Reply {
+    pub(super) model: String,
+    /// The request's number, for ids.
+    pub(super) number: u64,
+    pub(super) text: String,
+    pub(super) call: Option<Call>,
+    pub(super) stop: Stop,
+    pub(super) usage: Usage,
+}
+
+/// Why an answer ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// The model has nothing more to say.
+    End,
+    /// It waits for a tool.
+    Tool,
+    /// It reached its longest length.
+    Length,
+    /// The provider does not let it go on.
+    Refusal,
+}
+
+/// A call of a tool.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Call {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) namespace: Option<String>,
+    pub(super) payload: Payload,
+}
+
+/// What a tool is called with.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Payload {
+    /// A JSON object.
+    Object(Value),
+    /// Free text.
+    Text(String),
+}
+
+impl Payload {
+    /// As a JSON object, which every protocol but one needs.
+    pub(super) fn object(&self) -> Value {
+        match self {
+            Self::Object(value) => value.clone(),
+            Self::Text(text) => serde_json::json!({ "input": text }),
+        }
+    }
+}

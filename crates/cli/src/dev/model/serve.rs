@@ -1,0 +1,239 @@
+//! The server: HTTP on loopback, one answer a request. What is answered is [`super::choose`]'s to say, in which words
+//! [`super::protocol`]'s.
+
+use super::asked::Protocol;
+use super::choose::{Answer, Chosen, Stage};
+use super::log::{Book, Seen};
+use super::protocol::{Op, Route};
+use super::scenario::{Fault, Usage};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::{Body, Bytes, Frame, Incoming};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+/// Connections at a time; the next ones wait.
+const CONNECTIONS_MAX: usize = 256;
+/// Bytes of a request's body: agents send whole conversations.
+const BODY_MAX: usize = 64 << 20;
+/// How long a connection may take to say what it wants.
+const GREETING: Duration = Duration::from_secs(60);
+/// The longest a scenario may make anybody wait before an answer.
+const DELAY_MAX_MS: u64 = 600_000;
+
+/// What a server plays, and what it remembers.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) stage: Stage,
+    pub(super) book: Book,
+}
+
+/// Answers until it is dropped.
+pub(super) async fn serve(server: Arc<Server>, listener: TcpListener) {
+    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    loop {
+        let Ok(place) = Arc::clone(&room).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let server = Arc::clone(&server);
+                tokio::spawn(async move {
+                    connection(&server, stream).await;
+                    drop(place);
+                });
+            }
+            // Out of descriptors, or the peer is gone already: others may have better luck.
+            Err(_) => tokio::task::yield_now().await,
+        }
+    }
+}
+
+async fn connection(server: &Server, stream: TcpStream) {
+    let service = service_fn(|request| async move { Ok::<_, Infallible>(answer(server, request).await) });
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(GREETING);
+    // What breaks a connection breaks nothing else; its client has seen it.
+    let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+}
+
+async fn answer(server: &Server, request: Request<Incoming>) -> Response<Out> {
+    let (head, body) = request.into_parts();
+    let body = match Limited::new(body, BODY_MAX).collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(_) => {
+            return document(StatusCode::PAYLOAD_TOO_LARGE, &json!({ "error": { "message": "the body is too long" } }));
+        }
+    };
+    let path = head.uri.path();
+    let whole = head.uri.path_and_query().map_or(path, |whole| whole.as_str());
+    let seen = Seen { method: head.method.as_str(), path: whole, headers: &head.headers, body: &body };
+    match (Route::of(path), &head.method) {
+        (Some(route), &Method::POST) => asked(server, &route, &seen).await,
+        (_, &Method::GET) if path == "/_counter" => document(StatusCode::OK, &server.book.counter()),
+        (route, method) => {
+            let (status, value) = elsewhere(route.as_ref(), method, path);
+            server.book.other(&seen, status.as_u16());
+            document(status, &value)
+        }
+    }
+}
+
+/// Questions that are not for a model.
+fn elsewhere(route: Option<&Route>, method: &Method, path: &str) -> (StatusCode, Value) {
+    let no = |status, text: &str| (status, json!({ "error": { "message": text, "type": "not_found_error" } }));
+    match *method {
+        Method::HEAD => (StatusCode::OK, Value::Null),
+        // One agent first tries to open a socket here and falls back when it is told to.
+        Method::GET if route.is_some() => no(StatusCode::UPGRADE_REQUIRED, "ask with POST"),
+        Method::GET if path.ends_with("/models") => (StatusCode::OK, json!({ "object": "list", "data": [] })),
+        _ => no(StatusCode::NOT_FOUND, "the scripted model has nothing here"),
+    }
+}
+
+async fn asked(server: &Server, route: &Route, seen: &Seen<'_>) -> Response<Out> {
+    let Ok(body) = serde_json::from_slice::<Value>(seen.body) else {
+        server.book.other(seen, 400);
+        let fault =
+            Fault { status: 400, kind: None, text: "the body is no JSON".to_owned(), headers: Vec::new(), body: None };
+        return document(StatusCode::BAD_REQUEST, &route.protocol.error(&fault));
+    };
+    if route.op == Op::Count {
+        server.book.other(seen, 200);
+        return document(StatusCode::OK, &route.protocol.count(Usage::USUAL));
+    }
+    let asked = route.read(&body);
+    let chosen = server.stage.choose(&asked, server.stage.number());
+    server.book.chosen(seen, &asked.model, &chosen);
+    think(chosen.delay_ms).await;
+    respond(route.protocol, if asked.streams { Way::Stream } else { Way::Document }, &chosen)
+}
+
+#[expect(clippy::disallowed_methods, reason = "the scenario asks for a model that is slow, not for an event")]
+async fn think(delay_ms: u64) {
+    if delay_ms > 0 {
+        tokio::time::sleep(Duration::from_millis(delay_ms.min(DELAY_MAX_MS))).await;
+    }
+}
+
+/// How an answer is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Stream,
+    Document,
+}
+
+fn respond(protocol: Protocol, way: Way, chosen: &Chosen) -> Response<Out> {
+    let pieces = |reply| match way {
+        Way::Stream => protocol.events(reply),
+        Way::Document => vec![protocol.document(reply).to_string()],
+    };
+    let (pieces, end) = match &chosen.answer {
+        Answer::Fault(fault) => return refusal(protocol, fault),
+        Answer::Whole(reply) => (pieces(reply), End::Close),
+        Answer::Cut(reply) => (first_half(pieces(reply)), End::Cut),
+        Answer::Hang(reply) => (first_half(pieces(reply)), End::Hang),
+        Answer::Failed { begun, code, text } => {
+            let mut pieces = first_half(pieces(begun));
+            pieces.push(protocol.failed(begun, code, text));
+            (pieces, End::Close)
+        }
+    };
+    let kind = if way == Way::Stream { "text/event-stream" } else { "application/json" };
+    let pieces = pieces.into_iter().map(Bytes::from).collect();
+    with_type(Response::new(Out { pieces, end }), kind)
+}
+
+/// What is sent before an answer breaks: half of its events, or half of its one document.
+fn first_half(mut pieces: Vec<String>) -> Vec<String> {
+    if let [only] = pieces.as_mut_slice() {
+        only.truncate(only.floor_char_boundary(only.len() / 2));
+    } else {
+        pieces.truncate(pieces.len() / 2);
+    }
+    pieces
+}
+
+fn refusal(protocol: Protocol, fault: &Fault) -> Response<Out> {
+    let status = StatusCode::from_u16(fault.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = match &fault.body {
+        Some(text) => with_type(whole(Bytes::from(text.clone())), "application/json"),
+        None => document(status, &protocol.error(fault)),
+    };
+    *response.status_mut() = status;
+    for (name, value) in &fault.headers {
+        // A header that HTTP has no room for is left out.
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            response.headers_mut().insert(name, value);
+        }
+    }
+    response
+}
+
+fn document(status: StatusCode, value: &Value) -> Response<Out> {
+    let text = value.to_string();
+    let length = HeaderValue::from(text.len());
+    let mut response = with_type(whole(Bytes::from(text)), "application/json");
+    response.headers_mut().insert(CONTENT_LENGTH, length);
+    *response.status_mut() = status;
+    response
+}
+
+fn whole(bytes: Bytes) -> Response<Out> {
+    Response::new(Out { pieces: VecDeque::from([bytes]), end: End::Close })
+}
+
+fn with_type(mut response: Response<Out>, kind: &'static str) -> Response<Out> {
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    response
+}
+
+/// An answer's body: pieces, and an end that need not be a good one.
+#[derive(Debug)]
+struct Out {
+    pieces: VecDeque<Bytes>,
+    end: End,
+}
+
+/// How a body ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    Close,
+    /// The connection goes, after what was sent has left.
+    Cut,
+    /// It goes now.
+    CutNow,
+    /// Nothing more ever comes.
+    Hang,
+}
+
+impl Body for Out {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        if let Some(piece) = self.pieces.pop_front() {
+            return Poll::Ready(Some(Ok(Frame::data(piece))));
+        }
+        match self.end {
+            End::Close => Poll::Ready(None),
+            End::Hang => Poll::Pending,
+            End::CutNow => Poll::Ready(Some(Err(io::Error::from(io::ErrorKind::ConnectionAborted)))),
+            End::Cut => {
+                self.end = End::CutNow;
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+        }
+    }
+}

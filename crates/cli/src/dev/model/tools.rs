@@ -1,0 +1,204 @@
+//! Which of the offered tools does what a scenario asks for, and with which arguments. Agents name the same few tools in many
+//! ways; the names are tried in turn, and the arguments are taken from each tool's own schema.
+
+use super::asked::{Asked, Field, Form, Protocol, Tool};
+use super::reply::Payload;
+use super::scenario::Act;
+use serde_json::{Map, Value, json};
+
+/// Names of tools, by what they do.
+const WRITE: [&str; 4] = ["Write", "write_file", "write", "create"];
+const EDIT: [&str; 3] = ["Edit", "replace", "edit"];
+const READ: [&str; 4] = ["Read", "read_file", "read", "view"];
+const SHELL: [&str; 6] = ["Bash", "exec_command", "bash", "run_shell_command", "shell", "shell_command"];
+const STRUCTURED: [&str; 2] = ["StructuredOutput", "structured_output"];
+const PATCH: [&str; 1] = ["apply_patch"];
+/// Takes a program in JavaScript that calls the other tools.
+const PROGRAM: [&str; 1] = ["exec"];
+
+/// Names of arguments, by what they hold.
+const PATHS: [&str; 5] = ["file_path", "filePath", "path", "absolute_path", "filename"];
+const CONTENTS: [&str; 3] = ["content", "file_text", "text"];
+const OLD: [&str; 5] = ["old_string", "oldString", "old_str", "old_text", "before"];
+const NEW: [&str; 5] = ["new_string", "newString", "new_str", "new_text", "after"];
+const COMMANDS: [&str; 2] = ["command", "cmd"];
+
+/// A call without its id.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Plan {
+    pub(super) name: String,
+    pub(super) namespace: Option<String>,
+    pub(super) payload: Payload,
+}
+
+/// The call that does an act; nothing for acts that are words.
+pub(super) fn plan(asked: &Asked, act: &Act) -> Option<Plan> {
+    match act {
+        Act::Write { path, text } => Some(write(asked, path, text)),
+        Act::Replace { path, old, new } => Some(replace(asked, path, old, new)),
+        Act::Run(command) => Some(shell(asked, command)),
+        Act::Read(path) => Some(read(asked, path)),
+        Act::Stage { name, text } => Some(into_variable(asked, &format!("LOOPWRIGHT_OUTBOX/{name}"), text)),
+        Act::End | Act::Verdict(_) | Act::Answer(_) | Act::Refuse | Act::Length => None,
+    }
+}
+
+/// The call that hands in a structured answer, where the agent has a tool for it.
+pub(super) fn structured(asked: &Asked, answer: &Value) -> Option<Plan> {
+    let tool = find(asked, &STRUCTURED)?;
+    Some(object(tool, answer.clone()))
+}
+
+/// Writes a verdict into the file that the environment names, where the agent can.
+pub(super) fn verdict_file(asked: &Asked, text: &str) -> Option<Plan> {
+    let can = find(asked, &SHELL).or_else(|| find(asked, &PROGRAM)).is_some();
+    can.then(|| into_variable(asked, "LOOPWRIGHT_VERDICT", text))
+}
+
+fn write(asked: &Asked, path: &str, text: &str) -> Plan {
+    if let Some(tool) = find(asked, &WRITE) {
+        return filled(tool, &[(&PATHS, &absolute(asked, path)), (&CONTENTS, text)]);
+    }
+    if find(asked, &SHELL).is_none() && find(asked, &PATCH).is_none() && find(asked, &PROGRAM).is_none() {
+        return missing(asked, "Write", json!({ "file_path": absolute(asked, path), "content": text }));
+    }
+    let patch = patch(path, text);
+    match find(asked, &PATCH) {
+        Some(tool) if tool.form == Form::Text => text_call(tool, patch),
+        _ if find(asked, &["exec_command"]).is_some() => shell(asked, &format!("apply_patch <<'EOF'\n{patch}EOF")),
+        None if find(asked, &PROGRAM).is_some() => {
+            program(asked, &format!("await tools.apply_patch({})", Value::from(patch)))
+        }
+        _ => shell(asked, &write_command(path, text)),
+    }
+}
+
+fn replace(asked: &Asked, path: &str, old: &str, new: &str) -> Plan {
+    if let Some(tool) = find(asked, &EDIT) {
+        return filled(tool, &[(&PATHS, &absolute(asked, path)), (&OLD, old), (&NEW, new)]);
+    }
+    if find(asked, &SHELL).is_none() && find(asked, &PROGRAM).is_none() {
+        let arguments = json!({ "file_path": absolute(asked, path), "old_string": old, "new_string": new });
+        return missing(asked, "Edit", arguments);
+    }
+    // Words go through the environment, so that none of them is read as a pattern.
+    let swap = r"perl -0777 -pi -e 's/\Q$ENV{OLD}\E/$ENV{NEW}/'";
+    shell(asked, &format!("OLD={} NEW={} {swap} {}", quoted(old), quoted(new), quoted(path)))
+}
+
+fn read(asked: &Asked, path: &str) -> Plan {
+    match find(asked, &READ) {
+        Some(tool) => filled(tool, &[(&PATHS, &absolute(asked, path))]),
+        None if find(asked, &SHELL).or_else(|| find(asked, &PROGRAM)).is_some() => {
+            shell(asked, &format!("cat {}", quoted(path)))
+        }
+        None => missing(asked, "Read", json!({ "file_path": absolute(asked, path) })),
+    }
+}
+
+fn shell(asked: &Asked, command: &str) -> Plan {
+    if let Some(tool) = find(asked, &SHELL) {
+        let list = tool.field(&COMMANDS).is_some_and(|field| field.kind == "array");
+        let mut plan = filled(tool, &[(&COMMANDS, command)]);
+        if let (true, Payload::Object(arguments)) = (list, &mut plan.payload) {
+            arguments["command"] = json!(["bash", "-lc", command]);
+        }
+        return plan;
+    }
+    if find(asked, &PROGRAM).is_some() {
+        return program(asked, &format!("await tools.exec_command({{cmd: {}}})", Value::from(command)));
+    }
+    missing(asked, "Bash", json!({ "command": command, "description": "scripted" }))
+}
+
+fn program(asked: &Asked, expression: &str) -> Plan {
+    let source = format!("const result = {expression};\ntext(JSON.stringify(result));\n");
+    match find(asked, &PROGRAM) {
+        Some(tool) => text_call(tool, source),
+        None => missing(asked, "Bash", json!({ "command": source })),
+    }
+}
+
+/// A file whose name is in the environment, which only a shell knows.
+fn into_variable(asked: &Asked, place: &str, text: &str) -> Plan {
+    let (variable, name) = place.split_once('/').map_or((place, None), |(variable, name)| (variable, Some(name)));
+    let name = name.map(|name| format!("/{}", quoted(name))).unwrap_or_default();
+    shell(asked, &format!("printf '%s' {} > \"${variable}\"{name}", quoted(text)))
+}
+
+/// A tool that is not offered is called all the same, by the name the agent knows it by: then the agent says no.
+fn missing(asked: &Asked, act: &str, mut arguments: Value) -> Plan {
+    let names = match asked.protocol {
+        Protocol::Anthropic => ["Write", "Edit", "Read", "Bash"],
+        Protocol::Gemini => ["write_file", "replace", "read_file", "run_shell_command"],
+        Protocol::Responses => ["apply_patch", "apply_patch", "exec_command", "exec_command"],
+        Protocol::Chat => ["write", "edit", "read", "bash"],
+    };
+    let index = ["Write", "Edit", "Read", "Bash"].iter().position(|name| *name == act).unwrap_or(3);
+    if asked.protocol == Protocol::Responses && act == "Bash" {
+        arguments = json!({ "cmd": arguments["command"] });
+    }
+    Plan { name: names[index].to_owned(), namespace: None, payload: Payload::Object(arguments) }
+}
+
+/// A tool by its name, or by its name behind the name of a server.
+fn find<'a>(asked: &'a Asked, names: &[&str]) -> Option<&'a Tool> {
+    let plain = names.iter().find_map(|name| asked.tools.iter().find(|tool| tool.name == *name));
+    plain.or_else(|| {
+        let tail = |tool: &Tool, name: &str| tool.name.rsplit_once("__").is_some_and(|(_, last)| last == name);
+        names.iter().find_map(|name| asked.tools.iter().find(|tool| tail(tool, name)))
+    })
+}
+
+/// Puts each value under the name that the tool has for it, and something harmless into what else is required.
+fn filled(tool: &Tool, values: &[(&[&str], &str)]) -> Plan {
+    let mut arguments = Map::new();
+    for (names, value) in values {
+        let name = tool.field(names).map_or(names[0], |field| field.name.as_str());
+        arguments.insert(name.to_owned(), Value::from(*value));
+    }
+    for field in tool.fields.iter().filter(|field| field.required) {
+        arguments.entry(field.name.clone()).or_insert_with(|| harmless(field));
+    }
+    object(tool, Value::Object(arguments))
+}
+
+fn harmless(field: &Field) -> Value {
+    match field.kind.as_str() {
+        "boolean" => json!(false),
+        "integer" | "number" => json!(0),
+        "array" => json!([]),
+        "object" => json!({}),
+        _ => json!("scripted"),
+    }
+}
+
+fn object(tool: &Tool, arguments: Value) -> Plan {
+    Plan { name: tool.name.clone(), namespace: tool.namespace.clone(), payload: Payload::Object(arguments) }
+}
+
+fn text_call(tool: &Tool, text: String) -> Plan {
+    Plan { name: tool.name.clone(), namespace: tool.namespace.clone(), payload: Payload::Text(text) }
+}
+
+/// Some agents take no relative paths; they say in their prompt where they work.
+fn absolute(asked: &Asked, path: &str) -> String {
+    match asked.folder() {
+        Some(folder) if !path.starts_with('/') => format!("{}/{path}", folder.trim_end_matches('/')),
+        _ => path.to_owned(),
+    }
+}
+
+fn patch(path: &str, text: &str) -> String {
+    let lines: String = text.lines().map(|line| format!("+{line}\n")).collect();
+    format!("*** Begin Patch\n*** Add File: {path}\n{lines}*** End Patch\n")
+}
+
+fn write_command(path: &str, text: &str) -> String {
+    let folder = path.rsplit_once('/').map(|(folder, _)| format!("mkdir -p {} && ", quoted(folder)));
+    format!("{}printf '%s' {} > {}", folder.unwrap_or_default(), quoted(text), quoted(path))
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}

@@ -1,0 +1,44 @@
+//! A checker's verdict as an honest model would write it: bound to what its brief says, with quotes from what it shows.
+
+use super::scenario::{Place, Score, Verdict};
+use loopwright_core::prompt;
+use serde_json::{Value, json};
+
+/// The verdict as a JSON document. What the brief does not say stays empty, and the engine says no to it.
+pub(super) fn text(verdict: &Verdict, brief: &str) -> String {
+    let binding = prompt::read_binding(brief);
+    let part = |of: fn(&prompt::Binding) -> &String| binding.as_ref().map(of).cloned().unwrap_or_default();
+    let (nonce, tree, candidate) = (part(|all| &all.nonce), part(|all| &all.tree), part(|all| &all.candidate));
+    match verdict {
+        Verdict::Raw(raw) => {
+            raw.trim_end().replace("$NONCE", &nonce).replace("$TREE", &tree).replace("$CANDIDATE", &candidate)
+        }
+        Verdict::Honest { word, scores, summary } => {
+            let scores: Vec<Value> = scores.iter().map(|one| score(one, brief)).collect();
+            json!({
+                "nonce": nonce, "tree": tree, "candidate": candidate,
+                "verdict": word, "summary": summary, "scores": scores,
+            })
+            .to_string()
+        }
+    }
+}
+
+fn score(score: &Score, brief: &str) -> Value {
+    let evidence: Vec<Value> = score.places.iter().map(|place| evidence(place, brief)).collect();
+    json!({ "dimension": score.dimension, "score": score.score, "why": "scripted", "evidence": evidence })
+}
+
+fn evidence(place: &Place, brief: &str) -> Value {
+    match place {
+        Place::Gate(gate) => json!({ "gate": gate }),
+        Place::Line { path, line, quote } => {
+            let quote = quote.clone().or_else(|| prompt::read_diff_line(brief, path, *line));
+            json!({ "path": path, "line": line, "quote": quote.unwrap_or_default().trim() })
+        }
+        Place::Item { item, line, quote } => {
+            let quote = quote.clone().or_else(|| prompt::read_item_line(brief, item, *line));
+            json!({ "item": item, "line": line, "quote": quote.unwrap_or_default().trim() })
+        }
+    }
+}
