@@ -27,6 +27,8 @@ pub enum GcMode {
 pub enum GcKind {
     /// The private checkout of an ended round.
     Workspace,
+    /// One that another round would have reset; without it that round writes every file.
+    Slot,
     /// A commit made ready for workspaces; it is made again when it is needed.
     Base,
     /// What a round's agents wrote.
@@ -43,6 +45,7 @@ impl GcKind {
     pub fn word(self) -> &'static str {
         match self {
             Self::Workspace => "workspace",
+            Self::Slot => "slot",
             Self::Base => "base",
             Self::Transcripts => "transcripts",
             Self::Report => "report",
@@ -137,6 +140,7 @@ impl Engine {
                 found.push((GcKind::Workspace, path));
             }
         }
+        found.extend(workspace::left_slots(self.places.root()).into_iter().map(|path| (GcKind::Slot, path)));
         // Nobody may ask for a base while it goes.
         let _none_is_made = self.bases.lock().await;
         found.extend(workspace::unused_bases(self.places.root()).into_iter().map(|path| (GcKind::Base, path)));
@@ -181,6 +185,7 @@ fn remove_all(found: Vec<(GcKind, PathBuf)>, mode: GcMode) -> Swept {
 fn remove(kind: GcKind, path: &Path) -> Result<(), EngineError> {
     let gone = match kind {
         GcKind::Workspace => return Ok(workspace::remove_left(path)?),
+        GcKind::Slot => return Ok(workspace::remove_slot(path)?),
         GcKind::Base => return Ok(workspace::remove_base(path)?),
         GcKind::Transcripts => workspace::remove_tree(path),
         GcKind::Report | GcKind::Evidence => fs::remove_file(path),

@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::folder::{copy_files, copy_with_time, half_name, is_ours, marked_dir, private_dir};
-use super::{Files, Making, Method, Warm, Workspace, WorkspaceError, Workspaces, blocking, io, names, skeleton};
+use super::{
+    Files, Making, Method, Reuse, Warm, Workspace, WorkspaceError, Workspaces, blocking, io, names, skeleton, slots,
+};
 use crate::git::Oid;
 
 /// The file that names a workspace's base; written last, so its presence means "complete".
-const COMPLETE: &str = "base";
+pub(super) const COMPLETE: &str = "base";
 /// The file that names the layers below an overlay, one a line; a copy has none.
 const LOWER: &str = "lower";
 /// The coarsest file-system clock in use ticks every two seconds.
@@ -40,7 +42,8 @@ impl Workspaces {
         let branch = format!("loop/{loop_name}/{round}");
         let lower = match making.method {
             Method::Copy => {
-                self.copied(&Workspace::at(half.clone(), round, base.clone(), None), &branch).await.map(|()| None)?
+                let workspace = Workspace::at(half.clone(), round, base.clone(), None);
+                self.copied(&workspace, &branch, making.reuse).await.map(|()| None)?
             }
             Method::Overlay => {
                 let lower = self.base_layers(base).await?.with_git(checked(&making.extra_lower)?);
@@ -70,7 +73,7 @@ impl Workspaces {
         Ok(base.map(|base| Workspace::at(root, round, base, lower)))
     }
 
-    async fn copied(&self, workspace: &Workspace, branch: &str) -> Result<(), WorkspaceError> {
+    async fn copied(&self, workspace: &Workspace, branch: &str, reuse: Reuse) -> Result<(), WorkspaceError> {
         let ready = {
             let _one = self.bases.lock().await;
             let ready = self.ready_alone(&workspace.base).await?;
@@ -79,14 +82,21 @@ impl Workspaces {
         };
         make_folders(workspace)?;
         let index = workspace.index();
-        fs::copy(ready.index(), &index).map_err(io("copy", &index))?;
-        self.checkout(&index, &workspace.dir).await?;
+        if reuse == Reuse::Fresh || !self.reset_slot(workspace, &ready).await? {
+            fs::copy(ready.index(), &index).map_err(io("copy", &index))?;
+            self.checkout(&index, &workspace.dir).await?;
+        }
         let (git_dir, format) = (workspace.dir.join(".git"), self.repo.format);
-        let (complete, base, branch) = (workspace.root.join(COMPLETE), workspace.base.clone(), branch.to_owned());
+        let (workspace, oid_len, branch) = (workspace.clone(), self.oid_len(), branch.to_owned());
         blocking(move || {
+            let (complete, base) = (workspace.root.join(COMPLETE), &workspace.base);
+            if reuse == Reuse::Slot {
+                // Without it, no later round takes this one's files over.
+                let _ = slots::record(&workspace, &ready, oid_len);
+            }
             let packs = skeleton::write_body(&git_dir, format, &ready.shallow()).map_err(io("create", &git_dir))?;
             copy_files(&ready.packs(), &packs).map_err(io("copy", &packs))?;
-            skeleton::write_head(&git_dir, &branch, &base).map_err(io("create", &git_dir))?;
+            skeleton::write_head(&git_dir, &branch, base).map_err(io("create", &git_dir))?;
             copy_with_time(&index, &git_dir.join("index")).map_err(io("copy", &index))?;
             wait_for_tick(&index, &complete, base.as_str()).map_err(io("write", &complete))
         })
