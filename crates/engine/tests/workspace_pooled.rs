@@ -317,7 +317,9 @@ async fn what_a_crash_leaves_of_a_reset_is_never_used() {
     write(&repo, "trash/slot-1-0/owned-by-loopwright", "");
     write(&repo, "trash/slot-1-0/work/x", "x");
     assert_eq!(all.reopen("r2").unwrap(), None);
-    assert_eq!(all.sweep().await.unwrap(), 2);
+    // What the first round left may go in the background meanwhile, so not all of it is counted.
+    assert!(all.sweep().await.unwrap() >= 2);
+    assert!(!half.exists() && !repo.join("trash/slot-1-0").exists());
     let second = create(&all, "r2", &base).await;
     assert_eq!(second.kept_files(), None);
     assert_fresh(&all, &second).await;
