@@ -359,7 +359,7 @@ async fn few_checkouts_wait_and_gc_removes_them() {
     let retention = loopwright::gc::Retention { rounds_before_ms: 0, logs_before_ms: 0 };
     for (mode, left) in [(loopwright::gc::GcMode::List, 2), (loopwright::gc::GcMode::Remove, 0)] {
         let found = engine.gc(retention, mode).await.unwrap();
-        let found = found.iter().filter(|one| one.kind == loopwright::gc::GcKind::Slot && one.bytes > 0).count();
+        let found = found.removed.iter().filter(|one| one.kind == loopwright::gc::GcKind::Slot && one.bytes > 0).count();
         assert_eq!((found, slots(&fixture, &all)), (2, left));
     }
     engine.close().await.unwrap();
