@@ -359,7 +359,8 @@ async fn few_checkouts_wait_and_gc_removes_them() {
     let retention = loopwright::gc::Retention { rounds_before_ms: 0, logs_before_ms: 0 };
     for (mode, left) in [(loopwright::gc::GcMode::List, 2), (loopwright::gc::GcMode::Remove, 0)] {
         let found = engine.gc(retention, mode).await.unwrap();
-        let found = found.removed.iter().filter(|one| one.kind == loopwright::gc::GcKind::Slot && one.bytes > 0).count();
+        let found =
+            found.removed.iter().filter(|one| one.kind == loopwright::gc::GcKind::Slot && one.bytes > 0).count();
         assert_eq!((found, slots(&fixture, &all)), (2, left));
     }
     engine.close().await.unwrap();
@@ -384,8 +385,19 @@ struct Edit {
 
 const EDITS: u8 = 22;
 const PLACES: [&str; 13] = [
-    "lib/f1.txt", "lib/inner/f0.txt", "docs/a/b/f2.txt", "tests/f3.txt", "lib/f0.txt", "run.sh", "link", ".gitattributes",
-    "src/version.id", "docs/a", "lib/inner", "tests", "docs",
+    "lib/f1.txt",
+    "lib/inner/f0.txt",
+    "docs/a/b/f2.txt",
+    "tests/f3.txt",
+    "lib/f0.txt",
+    "run.sh",
+    "link",
+    ".gitattributes",
+    "src/version.id",
+    "docs/a",
+    "lib/inner",
+    "tests",
+    "docs",
 ];
 
 impl Edit {
@@ -427,7 +439,9 @@ impl Edit {
             14 => lsetxattr(&one, c"user.mark", b"1", XattrFlags::empty())?,
             15 => clear(&one).and_then(|()| Ok(mknodat(CWD, &one, FileType::Fifo, 0o644.into(), 0)?))?,
             16 => fs::write(folder.join(OsStr::from_bytes(b"we\nird\xff name")), "weird\n")?,
-            17 => fs::rename(&one, &away).and_then(|()| fs::rename(&two, &one)).and_then(|()| fs::rename(&away, &two))?,
+            17 => {
+                fs::rename(&one, &away).and_then(|()| fs::rename(&two, &one)).and_then(|()| fs::rename(&away, &two))?
+            }
             18 if folder != root => {
                 fs::rename(&folder, &away)?;
                 fs::create_dir(&folder)?;

@@ -69,7 +69,8 @@ impl Manifest {
     /// record: whatever carries its time, or a later one, may have been changed without looking so.
     pub(super) fn read(path: &Path, closed: &Path) -> Result<Self, WorkspaceError> {
         let bytes = fs::read(path).map_err(io("read", path))?;
-        let about = statat(CWD, closed, AtFlags::SYMLINK_NOFOLLOW).map_err(|errno| io("look at", closed)(errno.into()))?;
+        let about =
+            statat(CWD, closed, AtFlags::SYMLINK_NOFOLLOW).map_err(|errno| io("look at", closed)(errno.into()))?;
         let bad = || WorkspaceError::BadIndex { path: path.to_owned(), why: "not a manifest" };
         let records = parse(&bytes).ok_or_else(bad)?;
         Ok(Self { records, closed: (about.st_mtime.into(), about.st_mtime_nsec.into()) })
@@ -125,7 +126,8 @@ pub(super) fn write(dir: &Path, entries: &[Entry], oid_len: usize, path: &Path) 
 
 /// The folders on the way to `to` that are not on the way to `from`.
 fn new_folders<'p>(from: &[u8], to: &'p [u8]) -> Vec<&'p [u8]> {
-    let is_on_the_way = |folder: &[u8]| from == folder || from.strip_prefix(folder).is_some_and(|rest| rest.starts_with(b"/"));
+    let is_on_the_way =
+        |folder: &[u8]| from == folder || from.strip_prefix(folder).is_some_and(|rest| rest.starts_with(b"/"));
     let ends = to.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at).chain([to.len()]);
     ends.map(|end| &to[..end]).filter(|folder| !folder.is_empty() && !is_on_the_way(folder)).collect()
 }
