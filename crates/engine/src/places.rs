@@ -77,6 +77,12 @@ impl Places {
         self.root.join("transcripts").join(round)
     }
 
+    /// The folder of what gates said about bases.
+    #[must_use]
+    pub fn baselines(&self) -> PathBuf {
+        self.root.join("baselines")
+    }
+
     /// The folder of evidence, by content hash.
     #[must_use]
     pub fn evidence(&self) -> PathBuf {

@@ -257,6 +257,12 @@ impl Rooms {
         self.method
     }
 
+    /// What a set-up made, if there was one; its folder is named after everything it depends on.
+    #[must_use]
+    pub fn layer(&self) -> Option<&Layer> {
+        self.layer.as_ref()
+    }
+
     /// What a set-up made, as a layer for overlays; a copy gets it by [`Rooms::settle`].
     #[must_use]
     pub fn extra_lower(&self) -> Vec<PathBuf> {

@@ -6,6 +6,7 @@
 
 use crate::spec::CountFloor;
 use regex::Regex;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
@@ -13,7 +14,8 @@ use std::sync::LazyLock;
 const TESTS_MAX: usize = 200_000;
 
 /// How one test ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum TestEnd {
     /// It passed.
     Passed,
@@ -24,7 +26,7 @@ pub enum TestEnd {
 }
 
 /// One test that was seen.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenTest {
     /// Its id as the runner spells it.
     pub id: String,
@@ -33,7 +35,7 @@ pub struct SeenTest {
 }
 
 /// What was seen of a run's tests.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// Tests seen by name.
     pub tests: Vec<SeenTest>,
@@ -42,7 +44,7 @@ pub struct Seen {
 }
 
 /// What summary lines add up to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// Passed tests.
     pub passed: u64,

@@ -9,11 +9,13 @@ mod examine;
 mod facts;
 mod heldout;
 mod judge;
+mod kept;
 mod resolve;
 
 pub use examine::{Examination, examine};
 pub use facts::{Facts, FileFact, base_paths};
 pub use heldout::{HeldoutError, Heldouts};
+pub use kept::{Damaged, KeptBaselines};
 pub use resolve::{Program, ResolveError, Resolved, ResolvedRun, resolve};
 
 use crate::git::{GitError, Oid};
@@ -27,6 +29,7 @@ use loopwright_core::inventory::is_suite;
 use loopwright_core::paths::{GlobError, Globs};
 use loopwright_core::secrets::Hit;
 use loopwright_core::spec::{CountFloor, Gate, ParseGate, RunGate};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -73,7 +76,7 @@ pub enum GatesError {
 }
 
 /// What a gate said about pure base.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BaseResult {
     /// How it ended there; comparisons with base left out.
     pub result: GateResult,
@@ -146,8 +149,19 @@ impl Gates<'_> {
     /// # Errors
     /// A checkout can not be made, or somebody asked to stop.
     pub async fn baseline(&self, resolved: &Resolved) -> Result<Baseline, GatesError> {
-        let mut baseline = Baseline::default();
-        for run in resolved.runs().filter(|run| run.gate.red_before || needs_base(&run.gate)) {
+        self.baseline_beyond(resolved, Baseline::default()).await
+    }
+
+    /// The same, for the gates of which nothing is known yet.
+    ///
+    /// # Errors
+    /// A checkout can not be made, or somebody asked to stop.
+    pub async fn baseline_beyond(&self, resolved: &Resolved, known: Baseline) -> Result<Baseline, GatesError> {
+        let mut baseline = known;
+        for run in resolved.on_base() {
+            if baseline.0.contains_key(&run.gate.name) {
+                continue;
+            }
             let base = self.workspace.base.clone();
             let seen = self.repeat(run, &base, &[], None).await?;
             baseline

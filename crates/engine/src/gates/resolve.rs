@@ -79,6 +79,11 @@ pub struct Resolved {
 }
 
 impl Resolved {
+    /// The gates that are asked about base before the maker runs.
+    pub fn on_base(&self) -> impl Iterator<Item = &ResolvedRun> {
+        self.runs().filter(|run| run.gate.red_before || super::needs_base(&run.gate))
+    }
+
     /// The gates that run a command.
     pub fn runs(&self) -> impl Iterator<Item = &ResolvedRun> {
         self.gates.iter().filter_map(|gate| match gate {

@@ -1,7 +1,7 @@
 //! Gate: runs the mechanical checks on a pristine checkout of the sealed commit, with the files that decide them from base.
 
 use super::{Run, Trouble, bounds, isolate, start, workspace_trouble};
-use crate::gates::{self, Baseline, Facts, GateEnv, Gates, GatesError, Heldouts, Resolved};
+use crate::gates::{self, Baseline, Facts, GateEnv, Gates, GatesError, Heldouts, KeptBaselines, Resolved};
 use crate::progress::Notice;
 use crate::workspace::Sealed;
 use loopwright_core::gate::GateResult;
@@ -124,7 +124,13 @@ impl Run<'_> {
             cookie: &cookie,
             cancel: self.cancel,
         };
-        let baseline = gates.baseline(resolved).await.map_err(gates_trouble(Stage::Isolate))?;
+        let kept = KeptBaselines::new(&self.engine.places, &self.scanner, &gates.workspace.base, &self.rooms, &env);
+        let (known, damaged) = kept.read(resolved);
+        for note in damaged {
+            self.progress.notice(&Notice::Stage { stage: Stage::Isolate, text: note.to_string() });
+        }
+        let baseline = gates.baseline_beyond(resolved, known).await.map_err(gates_trouble(Stage::Isolate))?;
+        kept.keep(resolved, &baseline);
         self.baseline = Some(baseline.clone());
         Ok(baseline)
     }
