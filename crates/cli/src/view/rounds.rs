@@ -1,13 +1,14 @@
 //! Rounds in a list, newest first, a page at a time.
 
-use super::story::Story;
 use super::time::{self, moment};
 use super::{NOTHING, SCHEMA};
 use crate::error::CommandError;
 use crate::output::Table;
+use loopwright::EngineError;
 use loopwright::store::{RoundRow, RoundsQuery, Store};
-use loopwright_core::round::BoundaryLevel;
+use loopwright_core::round::{BoundaryLevel, Event};
 use serde::Serialize;
+use std::collections::HashMap;
 
 /// The document of `rounds --json`.
 #[derive(Debug, Serialize)]
@@ -75,18 +76,35 @@ impl RoundLine {
 impl Rounds {
     /// Reads a page.
     pub(crate) async fn read(store: &dyn Store, query: RoundsQuery) -> Result<Self, CommandError> {
-        let mut rounds = Vec::new();
-        for row in store.rounds(query).await? {
-            let boundary = Story::read(store, &row.id).await?.round.facts().boundary().level;
-            rounds.push(RoundLine::of(row, boundary));
-        }
-        Ok(Self { schema: SCHEMA, rounds })
+        let rows = store.rounds(query).await?;
+        let boundaries = boundaries(store, &rows).await?;
+        let line = |row: RoundRow| match boundaries.get(&row.id) {
+            Some(boundary) => Ok(RoundLine::of(row, *boundary)),
+            None => Err(EngineError::Unknown(row.id).into()),
+        };
+        Ok(Self { schema: SCHEMA, rounds: rows.into_iter().map(line).collect::<Result<_, CommandError>>()? })
     }
 
     /// Where nothing has run.
     pub(crate) fn none() -> Self {
         Self { schema: SCHEMA, rounds: Vec::new() }
     }
+}
+
+/// What held the agents of each round: its first event says so, and all of them are read at once. A whole story for every line
+/// would make a list as dear as all it lists.
+async fn boundaries(store: &dyn Store, rows: &[RoundRow]) -> Result<HashMap<String, BoundaryLevel>, CommandError> {
+    let ids: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
+    let mut levels = HashMap::with_capacity(ids.len());
+    for event in store.first_events(&ids).await? {
+        let unreadable = |why: String| EngineError::Unreadable { round: event.round.clone(), why };
+        match serde_json::from_str(&event.body) {
+            Ok(Event::Started(started)) => drop(levels.insert(event.round, started.boundary.level)),
+            Ok(_) => return Err(unreadable(format!("its first event is `{}`", event.kind)).into()),
+            Err(error) => return Err(unreadable(error.to_string()).into()),
+        }
+    }
+    Ok(levels)
 }
 
 /// The table for people.

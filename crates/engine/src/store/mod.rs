@@ -54,6 +54,10 @@ pub trait Store: Send + Sync {
     /// The events of one round, oldest first.
     fn events<'a>(&'a self, round: &'a str) -> Answer<'a, Vec<StoredEvent>>;
 
+    /// The first event of each of these rounds, in no order: with what a list shows of every round, in one question. Rounds
+    /// beyond the largest page are left out.
+    fn first_events<'a>(&'a self, rounds: &'a [String]) -> Answer<'a, Vec<StoredEvent>>;
+
     /// One round by its whole id.
     fn round<'a>(&'a self, id: &'a str) -> Answer<'a, Option<RoundRow>>;
 

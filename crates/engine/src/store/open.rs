@@ -187,7 +187,9 @@ async fn own_postgres(place: &PostgresPlace, info: &OwnerInfo, all: &[Migration]
 
 #[cfg(test)]
 mod tests {
-    use super::super::rows::{InboxRow, ItemRow, LoopRow, OutboxRow, RoundRow, RoundsQuery, RoundsWhich, select};
+    use super::super::rows::{
+        InboxRow, ItemRow, LoopRow, OutboxRow, RoundRow, RoundsQuery, RoundsWhich, StoredEvent, select,
+    };
     use super::super::{Store as _, read};
     use super::*;
 
@@ -244,6 +246,7 @@ mod tests {
             select::<InboxRow>(read::INBOX_ALL),
             select::<ItemRow>(read::ITEMS),
             select::<LoopRow>(read::LOOPS),
+            select::<StoredEvent>(&read::first_events(3)),
         ];
         for which in [RoundsWhich::All, RoundsWhich::Open] {
             for (repo, loop_name) in [(None, None), (Some("r"), None), (None, Some("l")), (Some("r"), Some("l"))] {

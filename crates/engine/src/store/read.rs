@@ -80,6 +80,12 @@ pub(super) fn rounds_page(query: &RoundsQuery) -> (String, Vec<Arg<'_>>) {
     (format!("{wheres}ORDER BY started_ms DESC, id DESC LIMIT ${}", args.len()), args)
 }
 
+/// The `WHERE` of the first events of so many rounds.
+pub(super) fn first_events(rounds: usize) -> String {
+    let holes: Vec<_> = (1..=rounds).map(|n| format!("${n}")).collect();
+    format!("WHERE round IN ({}) AND \"index\" = 0", holes.join(", "))
+}
+
 pub(super) const OPEN_ROUNDS: &str = "WHERE ended_ms IS NULL ORDER BY started_ms, id";
 pub(super) const OUTBOX_PENDING: &str =
     "WHERE state IN ('staged', 'claimed', 'in-doubt') ORDER BY updated_ms, id LIMIT $1";
@@ -126,6 +132,17 @@ impl Store for SqlStore {
 
     fn events<'a>(&'a self, round: &'a str) -> Answer<'a, Vec<StoredEvent>> {
         Box::pin(async move { self.all("WHERE round = $1 ORDER BY \"index\"", args![round]).await })
+    }
+
+    fn first_events<'a>(&'a self, rounds: &'a [String]) -> Answer<'a, Vec<StoredEvent>> {
+        Box::pin(async move {
+            let rounds = &rounds[..rounds.len().min(PAGE_MAX as usize)];
+            if rounds.is_empty() {
+                return Ok(Vec::new());
+            }
+            let args: Vec<_> = rounds.iter().map(|round| round.arg()).collect();
+            self.all(&first_events(rounds.len()), &args).await
+        })
     }
 
     fn round<'a>(&'a self, id: &'a str) -> Answer<'a, Option<RoundRow>> {

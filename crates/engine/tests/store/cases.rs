@@ -39,6 +39,9 @@ pub(crate) async fn appended_events_and_rows_read_back(place: Place) {
     assert_eq!(store.item("repo-1", "fix", "issue-7").await.expect("item"), Some(item("issue-7", 2)));
     assert_eq!(store.items("repo-1", "fix", 9).await.expect("items"), [item("issue-7", 2)]);
     assert_eq!(store.tail(1, 9).await.expect("tail"), events[1..]);
+    let asked = ["r1", "none"].map(str::to_owned);
+    assert_eq!(store.first_events(&asked).await.expect("first events"), events[..1]);
+    assert_eq!(store.first_events(&[]).await.expect("nothing"), []);
     let owner = store.owner().await.expect("owner").expect("an owner");
     assert_eq!((owner.pid, owner.fence), (i64::from(std::process::id()), 1));
 }
