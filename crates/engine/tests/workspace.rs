@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
-use git_fixture::{Fixture, bytes_of, git, inodes, refusals, seal, statuses, try_git, words, write};
+use git_fixture::{Fixture, bytes_of, create, git, inodes, refusals, seal, statuses, try_git, words, write};
 use loopwright::workspace::{Method, SealLimits, SnapshotKind, WorkspaceError};
 
 fn fifo(path: &Path) {
@@ -48,7 +48,7 @@ async fn workspace_shares_no_inode_with_the_user_or_the_engine() {
     let gates = all.snapshot(&workspace, "gates", &sealed.commit, SnapshotKind::WithGit, &[]).await.unwrap().root;
     let mut others = inodes(&fixture.repo());
     others.extend(inodes(all.engine().dir()));
-    others.extend(inodes(&fixture.state().join("workspaces").join(&all.repo().id).join("bases")));
+    others.extend(inodes(&fixture.folder(&all, "bases")));
     for dir in [&workspace.dir, &gates] {
         for (inode, path) in inodes(dir) {
             assert_eq!(others.get(&inode), None, "{}", path.display());
@@ -63,7 +63,7 @@ async fn workspace_shares_no_inode_with_the_user_or_the_engine() {
     }
     git(&fixture.repo(), &["fsck", "--strict"]);
     git(all.engine().dir(), &["fsck", "--strict"]);
-    let again = all.create("fixer", "r2", &workspace.base, &Method::Copy.into()).await.unwrap();
+    let again = create(&all, "r2", &workspace.base, Method::Copy).await;
     git(&again.dir, &["fsck", "--strict"]);
 }
 
@@ -81,7 +81,7 @@ async fn other_branches_stashes_and_other_rounds_are_not_visible() {
     write(&first.dir, "x", "another round's work\n");
     let other = seal(&all, &first).await;
     all.engine().keep("r1", "attempt-1", &other.commit).await.unwrap();
-    let second = all.create("fixer", "r2", &first.base, &Method::Copy.into()).await.unwrap();
+    let second = create(&all, "r2", &first.base, Method::Copy).await;
     assert_eq!(git(&second.dir, &["log", "--all", "--format=%s"]), "base");
     assert_eq!(git(&second.dir, &["stash", "list"]), "");
     assert_eq!(git(&second.dir, &["fsck", "--lost-found"]), "");
@@ -152,7 +152,7 @@ async fn same_size_change_right_after_the_checkout_is_seen() {
     let all = fixture.workspaces().await;
     let base = fixture.head().await;
     for n in 0..20 {
-        let workspace = all.create("fixer", &format!("r{n}"), &base, &Method::Copy.into()).await.unwrap();
+        let workspace = create(&all, &format!("r{n}"), &base, Method::Copy).await;
         let path = workspace.dir.join("src/a.txt");
         let times = fs::metadata(&path).unwrap();
         fs::write(&path, "one\ntwO\n").unwrap();
@@ -208,7 +208,7 @@ async fn engine_commit_depends_on_its_input_alone() {
     let base = fixture.head().await;
     let mut commits = Vec::new();
     for round in ["r1", "r2"] {
-        let workspace = all.create("fixer", round, &base, &Method::Copy.into()).await.unwrap();
+        let workspace = create(&all, round, &base, Method::Copy).await;
         write(&workspace.dir, "x", "x\n");
         commits.push(seal(&all, &workspace).await.commit);
     }
@@ -481,7 +481,7 @@ async fn gate_inputs_are_put_back_from_the_base_whatever_took_their_place() {
 async fn half_made_workspaces_are_never_used_and_swept_away() {
     let fixture = Fixture::new();
     let all = fixture.workspaces().await;
-    let rounds = fixture.state().join("workspaces").join(&all.repo().id).join("rounds");
+    let rounds = fixture.folder(&all, "rounds");
     write(&rounds, ".half-r1-1-0/owned-by-loopwright", "");
     write(&rounds, ".half-r1-1-0/work/a", "half");
     write(&rounds, ".half-foreign/file", "not ours");
@@ -491,7 +491,7 @@ async fn half_made_workspaces_are_never_used_and_swept_away() {
     assert_eq!(all.sweep().await.unwrap(), 1);
     assert!(!rounds.join(".half-r1-1-0").exists());
     assert!(rounds.join(".half-foreign/file").exists());
-    let made = all.create("fixer", "r9", &fixture.head().await, &Method::Copy.into()).await.unwrap();
+    let made = create(&all, "r9", &fixture.head().await, Method::Copy).await;
     assert_eq!(all.reopen("r9").unwrap(), Some(made));
 }
 
@@ -501,7 +501,7 @@ async fn workspace_made_again_is_pristine() {
     let (all, workspace) = fixture.workspace().await;
     write(&workspace.dir, "src/a.txt", "left by a dead round\n");
     fs::set_permissions(workspace.dir.join("src"), fs::Permissions::from_mode(0o000)).unwrap();
-    let again = all.create("fixer", "r1", &workspace.base, &Method::Copy.into()).await.unwrap();
+    let again = create(&all, "r1", &workspace.base, Method::Copy).await;
     assert_eq!(git(&again.dir, &["status", "--porcelain"]), "");
 }
 
@@ -509,7 +509,7 @@ async fn workspace_made_again_is_pristine() {
 async fn folders_that_are_not_ours_are_left_alone() {
     let fixture = Fixture::new();
     let all = fixture.workspaces().await;
-    let rounds = fixture.state().join("workspaces").join(&all.repo().id).join("rounds");
+    let rounds = fixture.folder(&all, "rounds");
     write(&rounds, "r1/precious", "p");
     fs::create_dir(fixture.path("elsewhere")).unwrap();
     write(&fixture.path("elsewhere"), "owned-by-loopwright", "");
@@ -531,7 +531,7 @@ async fn discarded_workspace_is_gone_at_once_and_swept_for_good() {
     all.discard("r1").await.unwrap();
     assert!(!workspace.root.exists());
     all.discard("r1").await.unwrap();
-    let trash = fixture.state().join("workspaces").join(&all.repo().id).join("trash");
+    let trash = fixture.folder(&all, "trash");
     write(&trash, "r0-half-deleted/x", "left by a crash");
     all.sweep().await.unwrap();
     assert!(!trash.join("r0-half-deleted").exists());
@@ -575,7 +575,7 @@ async fn rules_that_are_no_files_are_refused_before_git_opens_them() {
         let (all, base) = (fixture.workspaces().await, fixture.head().await);
         let places = [".gitattributes", "__pycache__/.gitignore", "new/.gitignore", "target/x/.gitattributes"];
         for (n, place) in places.into_iter().chain([".gitignore", "nested/.git/HEAD"]).enumerate() {
-            let workspace = all.create("fixer", &format!("r{n}"), &base, &method.into()).await.unwrap();
+            let workspace = create(&all, &format!("r{n}"), &base, method).await;
             write(&workspace.dir, "new/file", "n\n");
             let path = workspace.dir.join(place);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -632,7 +632,7 @@ fn new_folder_that_cannot_be_read_is_refused_unless_it_is_ignored() {
 async fn opened_engine_and_gc_remove_what_dead_ones_left() {
     let fixture = Fixture::new();
     let all = fixture.workspaces().await;
-    let repo = fixture.state().join("workspaces").join(&all.repo().id);
+    let repo = fixture.folder(&all, "");
     write(&repo, "trash/r0-1-0/x", "left by a crash");
     write(&repo, "rounds/.half-r1-1-0/owned-by-loopwright", "");
     write(&repo, "rounds/r2/owned-by-loopwright", "");

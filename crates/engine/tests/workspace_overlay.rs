@@ -8,10 +8,10 @@ mod overlay_fixture;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use git_fixture::{Fixture, bytes_of, git, refusals, seal, statuses};
+use git_fixture::{Fixture, bytes_of, create, git, refusals, seal, statuses};
 use loopwright::git::{Git, Oid};
 use loopwright::seam::{Moment, Seam, SeamFault, SeamHook};
 use loopwright::workspace::{
@@ -21,23 +21,13 @@ use overlay_fixture::{inside, look};
 use proptest::prelude::*;
 
 async fn overlay(all: &Workspaces, round: &str, base: &Oid) -> Workspace {
-    all.create("fixer", round, base, &Method::Overlay.into()).await.unwrap()
-}
-
-async fn fresh(fixture: &Fixture) -> (Workspaces, Workspace) {
-    let all = fixture.workspaces().await;
-    let workspace = overlay(&all, "r1", &fixture.head().await).await;
-    (all, workspace)
-}
-
-fn bases(fixture: &Fixture, all: &Workspaces) -> PathBuf {
-    fixture.state().join("workspaces").join(&all.repo().id).join("bases")
+    create(all, round, base, Method::Overlay).await
 }
 
 #[tokio::test]
 async fn overlay_is_a_clean_private_clone_at_the_base() {
     let fixture = Fixture::new();
-    let (_, workspace) = fresh(&fixture).await;
+    let (_, workspace) = fixture.workspace_by(Method::Overlay).await;
     let status =
         inside(&workspace.files, "git status --porcelain --branch; git rev-parse HEAD; git remote; git fsck --strict");
     assert_eq!(status, format!("## loop/fixer/r1\n{}\n", workspace.base));
@@ -52,13 +42,13 @@ async fn overlay_is_a_clean_private_clone_at_the_base() {
 #[tokio::test]
 async fn shared_layers_stay_as_they_were_whatever_a_maker_does() {
     let fixture = Fixture::new();
-    let (all, workspace) = fresh(&fixture).await;
-    let before = bytes_of(&bases(&fixture, &all));
+    let (all, workspace) = fixture.workspace_by(Method::Overlay).await;
+    let before = bytes_of(&fixture.folder(&all, "bases"));
     inside(
         &workspace.files,
         "chmod -R u+w . ; find . -type f | while read f; do echo ruined > \"$f\"; done; rm -rf src .git/objects; chmod 000 run.sh; ln -f .gitignore hard",
     );
-    assert_eq!(bytes_of(&bases(&fixture, &all)), before);
+    assert_eq!(bytes_of(&fixture.folder(&all, "bases")), before);
     let next = overlay(&all, "r2", &workspace.base).await;
     assert_eq!(inside(&next.files, "git status --porcelain; git fsck --strict"), "");
 }
@@ -66,7 +56,7 @@ async fn shared_layers_stay_as_they_were_whatever_a_maker_does() {
 #[tokio::test]
 async fn seal_records_every_kind_of_change() {
     let fixture = Fixture::new();
-    let (all, workspace) = fresh(&fixture).await;
+    let (all, workspace) = fixture.workspace_by(Method::Overlay).await;
     inside(
         &workspace.files,
         "printf 'one\\nTWO\\nthree\\n' > src/a.txt; mkdir new; echo n > 'new/file with space.txt'; mv src/deep/b.txt src/deep/c.txt; \
@@ -106,7 +96,7 @@ async fn names_that_differ_by_case_from_files_nobody_touched_are_refused() {
     for (n, (script, refused, changed)) in cases.into_iter().enumerate() {
         for method in [Method::Overlay, Method::Copy] {
             let round = format!("{method:?}-{n}");
-            let workspace = all.create("fixer", &round, &base, &method.into()).await.unwrap();
+            let workspace = create(&all, &round, &base, method).await;
             inside(&workspace.files, script);
             let sealed = seal(&all, &workspace).await;
             assert_eq!((refusals(&sealed), statuses(&sealed)), (owned(&refused), owned(&changed)), "{round} {script}");
@@ -121,7 +111,7 @@ fn owned(texts: &[&str]) -> Vec<String> {
 #[tokio::test]
 async fn untouched_or_merely_touched_overlay_seals_to_the_base() {
     let fixture = Fixture::new();
-    let (all, workspace) = fresh(&fixture).await;
+    let (all, workspace) = fixture.workspace_by(Method::Overlay).await;
     for script in [
         "true",
         "touch src/a.txt; chmod 600 run.sh; chmod 755 run.sh; mkdir target empty; echo i > target/i",
@@ -177,7 +167,7 @@ async fn ignore_rules_of_base_and_maker_decide_together() {
 #[tokio::test]
 async fn what_cannot_be_sealed_is_refused() {
     let fixture = Fixture::new();
-    let (all, workspace) = fresh(&fixture).await;
+    let (all, workspace) = fixture.workspace_by(Method::Overlay).await;
     inside(
         &workspace.files,
         "mkfifo pipe; mkfifo ignored.sock; rm run.sh; mkfifo run.sh; mkdir -p new; mkfifo new/p; echo x > new/x; git init -q nested; echo n > nested/n; \
@@ -199,7 +189,7 @@ async fn what_cannot_be_sealed_is_refused() {
 #[tokio::test]
 async fn request_text_is_read_from_the_upper_layer_and_never_sealed() {
     let fixture = Fixture::new();
-    let (all, workspace) = fresh(&fixture).await;
+    let (all, workspace) = fixture.workspace_by(Method::Overlay).await;
     inside(&workspace.files, "printf 'Title\\n' > PR_BODY.md; mkdir docs; echo o > docs/PR_BODY.md");
     let sealed = seal(&all, &workspace).await;
     assert_eq!(
@@ -217,12 +207,12 @@ async fn views_of_a_sealed_commit_look_like_a_checkout_of_it() {
         "rm -r only; echo a > src/a.txt; rm -r src/deep; echo f > src/deep; rm run.sh; mkdir run.sh; echo r > run.sh/r",
         "echo '*.txt text eol=crlf' > .gitattributes",
     ] {
-        let (all, workspace) = fresh(&fixture).await;
+        let (all, workspace) = fixture.workspace_by(Method::Overlay).await;
         inside(&workspace.files, script);
         let sealed = seal(&all, &workspace).await;
         inside(&workspace.files, "echo swapped after the seal > src/a.txt");
         let gates = all.snapshot(&workspace, "gates", &sealed.commit, SnapshotKind::WithGit, &[]).await.unwrap();
-        let copy = all.create("fixer", "copy", &workspace.base, &Method::Copy.into()).await.unwrap();
+        let copy = create(&all, "copy", &workspace.base, Method::Copy).await;
         let checkout = all.snapshot(&copy, "gates", &sealed.commit, SnapshotKind::WithGit, &[]).await.unwrap();
         assert_eq!(look(&gates.files), look(&checkout.files));
         let git = "git status --porcelain; git rev-parse HEAD; git fsck --strict; git diff --name-only HEAD~1";
@@ -242,7 +232,7 @@ async fn restored_and_hidden_paths_are_found_as_base_or_not_at_all() {
     fixture.write("tools/lint", "lint\n");
     fixture.write("report/junit.xml", "<old/>\n");
     fixture.commit_all("tests");
-    let (all, workspace) = fresh(&fixture).await;
+    let (all, workspace) = fixture.workspace_by(Method::Overlay).await;
     inside(
         &workspace.files,
         "echo cheat > tests/t.sh; rm -r tools; ln -s src tools; rm -r src/deep; echo f > src/deep; echo new > report/new.xml",
@@ -269,7 +259,7 @@ async fn base_near_an_anchor_is_a_delta_that_looks_like_its_checkout() {
     fixture.write("old/deep/x", "x\n");
     fixture.write("file", "becomes a folder\n");
     fixture.commit_all("anchor");
-    let (all, first) = fresh(&fixture).await;
+    let (all, first) = fixture.workspace_by(Method::Overlay).await;
     git(&fixture.repo(), &["rm", "-rq", "old", "file", "src/a.txt"]);
     fixture.write("file/inside", "f\n");
     fixture.write("new/y", "y\n");
@@ -314,7 +304,7 @@ async fn base_on_another_branch_never_shows_its_anchor() {
 #[tokio::test]
 async fn changed_attributes_make_an_anchor() {
     let fixture = Fixture::new();
-    let (all, _) = fresh(&fixture).await;
+    let (all, _) = fixture.workspace_by(Method::Overlay).await;
     fixture.write(".gitattributes", "*.txt text eol=crlf\n");
     let next = fixture.commit_all("attributes");
     let second = overlay(&all, "r2", &next).await;
@@ -324,13 +314,13 @@ async fn changed_attributes_make_an_anchor() {
 #[tokio::test]
 async fn overlay_is_found_again_and_removed_whatever_its_maker_left() {
     let fixture = Fixture::new();
-    let (all, workspace) = fresh(&fixture).await;
+    let (all, workspace) = fixture.workspace_by(Method::Overlay).await;
     assert_eq!(all.reopen("r1").unwrap().as_ref(), Some(&workspace));
     inside(&workspace.files, "rm -r src; mkdir locked; echo x > locked/x; chmod 000 locked");
     all.discard("r1").await.unwrap();
     assert!(!workspace.root.exists());
     all.sweep().await.unwrap();
-    assert_eq!(fs::read_dir(bases(&fixture, &all).with_file_name("trash")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(fixture.folder(&all, "trash")).unwrap().count(), 0);
     assert_eq!(all.reopen("r1").unwrap(), None);
 }
 
@@ -360,8 +350,8 @@ async fn extra_layers_lie_over_the_base_and_are_not_sealed() {
 #[tokio::test]
 async fn half_made_bases_are_made_anew() {
     let fixture = Fixture::new();
-    let (all, workspace) = fresh(&fixture).await;
-    let base = bases(&fixture, &all).join(workspace.base.as_str());
+    let (all, workspace) = fixture.workspace_by(Method::Overlay).await;
+    let base = fixture.folder(&all, "bases").join(workspace.base.as_str());
     for lost in ["layers", "files", "git"] {
         let path = base.join(lost);
         if path.is_dir() {
@@ -460,7 +450,7 @@ async fn outputs_never_take_the_place_of_what_base_has() {
 #[tokio::test]
 async fn bases_that_no_round_stands_on_go_but_for_the_last_few() {
     let fixture = Fixture::new();
-    let (all, first) = fresh(&fixture).await;
+    let (all, first) = fixture.workspace_by(Method::Overlay).await;
     let mut commits = vec![first.base.clone()];
     for n in 1..6 {
         fixture.write("n", &format!("{n}\n"));
@@ -624,7 +614,7 @@ proptest! {
             git(&fixture.repo(), &["add", "-f", "target/tracked"]);
             let base = fixture.commit_all("more");
             let all = fixture.workspaces().await;
-            let copy = all.create("fixer", "copy", &base, &Method::Copy.into()).await.unwrap();
+            let copy = create(&all, "copy", &base, Method::Copy).await;
             let over = overlay(&all, "over", &base).await;
             inside(&copy.files, &script);
             inside(&over.files, &script);

@@ -2,15 +2,11 @@
 
 mod common;
 
-use common::{ended, limited, prints, python, sh, walled};
+use common::{ended, folder, limited, prints, python, sh, walled};
 use loopwright_sandbox::{Cancel, Cookie, How, Spawn, SpawnErrorKind, Stdin, What, run};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
-
-fn folder() -> tempfile::TempDir {
-    tempfile::tempdir().expect("temporary directory")
-}
 
 #[tokio::test]
 async fn program_sees_the_system_and_what_it_is_given_and_nothing_else() {

@@ -2,37 +2,17 @@
 
 mod common;
 
-use common::{OnLine, ended, limited, python, runs, sh, until, walled};
+use common::{FORKS, OnLine, ended, folder, limited, python, runs, sh, survivor, until, walled};
 use loopwright_sandbox::{Cancel, Cookie, Flow, How, leftovers, run};
 use std::fs;
 use std::time::Duration;
 
-fn folder() -> tempfile::TempDir {
-    tempfile::tempdir().expect("temporary directory")
+/// A survivor that writes for as long as it lives, and a program that waits for its first sign.
+fn beating() -> String {
+    let beat =
+        "os.write(1, b'up\\n'); silence()\nwhile True:\n  open('/workspace/beat', 'a').write('x'); time.sleep(0.01)";
+    survivor(beat) + "\nwhile not os.path.exists('/workspace/beat'): time.sleep(0.01)"
 }
-
-/// Orphaned, in its own session, without our environment, deaf to SIGTERM, its streams closed.
-const SURVIVOR: &str = r#"
-import os, signal, sys, time
-deaf = """
-import os, signal, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-os.write(1, b"up\\n")
-null = os.open("/dev/null", os.O_RDWR)
-for fd in (0, 1, 2): os.dup2(null, fd)
-while True:
-    open("/workspace/beat", "a").write("x")
-    time.sleep(0.01)
-"""
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        os.setsid()
-        os.execve(sys.executable, [sys.executable, "-c", deaf], {})
-    os._exit(0)
-os.wait()
-while not os.path.exists("/workspace/beat"): time.sleep(0.01)
-"#;
 
 /// The host's processes that have this folder's file system place as their working directory are not to be had; so the
 /// survivor writes, and silence afterwards proves its end.
@@ -47,7 +27,7 @@ async fn is_silent(dir: &std::path::Path) -> bool {
 #[tokio::test]
 async fn survivor_is_dead_when_the_program_ends_by_itself() {
     let dir = folder();
-    let end = ended(walled(python(SURVIVOR), dir.path(), |_| ())).await;
+    let end = ended(walled(python(&beating()), dir.path(), |_| ())).await;
     assert_eq!((end.how, end.killed, end.leaky), (How::Exited(0), 1, false));
     assert!(is_silent(dir.path()).await);
 }
@@ -63,7 +43,7 @@ async fn survivor_is_dead_after_cancel_and_after_the_deadline() {
             }
             Flow::Continue
         });
-        let mut spawn = walled(python(&format!("{SURVIVOR}\ntime.sleep(1000)")), dir.path(), |_| ());
+        let mut spawn = walled(python(&(beating() + "\ntime.sleep(1000)")), dir.path(), |_| ());
         spawn = limited(spawn, |limits| {
             limits.grace = Duration::from_millis(200);
             if by_wall {
@@ -116,11 +96,9 @@ async fn child_that_writes_after_the_end_is_heard_until_the_drain_ends() {
 #[tokio::test]
 async fn program_that_forks_without_end_is_killed_to_the_last() {
     let dir = folder();
-    let forks = "import os\nprint('go', flush=True)\nfor i in range(6):\n  if os.fork() == 0: os.setsid()\n\
-                 while True:\n  if os.fork() == 0: os._exit(0)\n  os.wait()";
     let mut go = OnLine::new(|_: &str| Flow::Stop);
     let mut spawn =
-        limited(walled(python(forks), dir.path(), |_| ()), |limits| limits.grace = Duration::from_millis(50));
+        limited(walled(python(FORKS), dir.path(), |_| ()), |limits| limits.grace = Duration::from_millis(50));
     spawn.cookie = Cookie::new("forks");
     let end = run(spawn.clone(), &mut go, &Cancel::new(), |_| ()).await.expect("python starts");
     assert_eq!((end.how, end.unkillable.len()), (How::Stopped, 0));
@@ -133,7 +111,7 @@ async fn dropped_run_kills_its_tree_at_once() {
     let cookie = Cookie::new("dropped");
     let cancel = Cancel::new();
     {
-        let mut spawn = limited(walled(python(&format!("{SURVIVOR}\ntime.sleep(1000)")), dir.path(), |_| ()), |_| ());
+        let mut spawn = limited(walled(python(&(beating() + "\ntime.sleep(1000)")), dir.path(), |_| ()), |_| ());
         spawn.cookie = cookie.clone();
         let mut nobody = ();
         let running = run(spawn, &mut nobody, &cancel, |_| ());
@@ -166,7 +144,7 @@ const PLAY: &str = "LOOPWRIGHT_TEST_ENGINE";
 async fn nothing_outlives_an_engine_that_is_killed() {
     #[expect(clippy::disallowed_methods, reason = "the killed engine is told by its environment what it is")]
     if let Some(dir) = std::env::var_os(PLAY) {
-        let mut spawn = limited(walled(python(&format!("{SURVIVOR}\ntime.sleep(1000)")), dir.as_ref(), |_| ()), |_| ());
+        let mut spawn = limited(walled(python(&(beating() + "\ntime.sleep(1000)")), dir.as_ref(), |_| ()), |_| ());
         spawn.cookie = Cookie::from_recorded("killed-engine-1".to_owned());
         let _ = run(spawn, &mut (), &Cancel::new(), |_| ()).await;
         return;

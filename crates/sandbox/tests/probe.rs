@@ -2,16 +2,12 @@
 
 mod common;
 
-use common::{sh, walled};
+use common::{folder, sh, walled};
 use loopwright_sandbox::{Cancel, Held, SpawnErrorKind, Wall, make_undumpable, probe, run};
 use std::process::Command;
 
 /// Set in the process that plays a host without user namespaces.
 const PLAY: &str = "LOOPWRIGHT_TEST_POOR_HOST";
-
-fn folder() -> tempfile::TempDir {
-    tempfile::tempdir().expect("temporary directory")
-}
 
 /// Runs one test of this program again in a user namespace that allows no further one.
 #[expect(clippy::disallowed_methods, reason = "the poor host is a namespace around this program")]

@@ -2,31 +2,13 @@
 
 mod common;
 
-use common::{OnLine, command, ended, limited, numbers, python, runs, sh, until};
+use common::{FORKS, OnLine, command, ended, folder, limited, numbers, python, runs, sh, survivor, until};
 use loopwright_sandbox::{Cancel, Cookie, Flow, How, Trust, leftovers, run};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// A survivor as hostile as it gets without privileges: orphaned, in its own session, without our environment,
-/// deaf to SIGTERM, its streams closed. It prints its number first.
-const SURVIVOR: &str = r#"
-import os, sys, time
-deaf = """
-import os, signal, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-os.write(1, b"%d\\n" % os.getpid())
-null = os.open("/dev/null", os.O_RDWR)
-for fd in (0, 1, 2): os.dup2(null, fd)
-time.sleep(1000)
-"""
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        os.setsid()
-        os.execve(sys.executable, [sys.executable, "-c", deaf], {})
-    os._exit(0)
-os.wait()
-"#;
+/// Prints its number, and stays.
+const NUMBER: &str = r#"os.write(1, b"%d\n" % os.getpid()); silence(); time.sleep(1000)"#;
 
 #[tokio::test]
 async fn background_child_is_dead_when_the_run_returns() {
@@ -61,7 +43,7 @@ async fn hostile_survivor_is_dead_after_a_cancelled_run_too() {
         cancel.cancel();
         Flow::Continue
     });
-    let script = format!("{SURVIVOR}\ntime.sleep(1000)");
+    let script = survivor(NUMBER) + "\ntime.sleep(1000)";
     let spawn = limited(python(&script), |limits| limits.grace = Duration::from_millis(100));
     let end = run(spawn, &mut up, &cancel, |_| ()).await.expect("python starts");
     let pid = seen.lock().expect("no panic before")[0];
@@ -95,17 +77,6 @@ async fn program_that_forks_without_end_is_killed_to_the_last() {
     assert_eq!((end.how, end.unkillable.len()), (How::Stopped, 0));
     assert_eq!(leftovers(spawn.cookie.as_str()), []);
 }
-
-/// Doubles to 64 processes in sessions of their own, each of which then forks for ever; never more than 128 at once.
-const FORKS: &str = r#"
-import os
-print("go", flush=True)
-for i in range(6):
-    if os.fork() == 0: os.setsid()
-while True:
-    if os.fork() == 0: os._exit(0)
-    os.wait()
-"#;
 
 #[tokio::test]
 async fn process_that_hops_from_fork_to_fork_is_caught() {
@@ -214,7 +185,7 @@ async fn orphans_that_end_during_a_long_run_are_collected_meanwhile() {
 
 #[tokio::test]
 async fn busy_program_file_is_tried_again() {
-    let dir = tempfile::tempdir().expect("temporary directory");
+    let dir = folder();
     let program = dir.path().join("busy");
     std::fs::copy("/bin/true", &program).expect("copy");
     let writer = std::fs::OpenOptions::new().append(true).open(&program).expect("open for writing");

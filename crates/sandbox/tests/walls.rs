@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{command, ended, prints, python, sh, walled};
+use common::{command, ended, folder, prints, python, sh, walled};
 use loopwright_sandbox::{Network, What};
 use std::fs;
 use std::io::{Read, Write};
@@ -10,10 +10,6 @@ use std::net::TcpListener;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
-
-fn folder() -> tempfile::TempDir {
-    tempfile::tempdir().expect("temporary directory")
-}
 
 /// Calls by number, and prints what the system says: `name errno`, or `name ok`.
 const CALLS: &str = r#"

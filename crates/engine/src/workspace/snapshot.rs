@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::create::checked;
 use super::folder::{copy_files, copy_with_time, half_name, make_read_only, private_dir, remove_tree, unique};
-use super::{Files, Method, Workspace, WorkspaceError, Workspaces, blocking, index, io, names, skeleton};
+use super::{Files, Method, Workspace, WorkspaceError, Workspaces, blocking, index, io, names, skeleton, tree};
 use crate::git::{CommitWords, Oid};
 
 /// What a snapshot is for.
@@ -152,14 +152,8 @@ impl Workspaces {
     /// # Errors
     /// When git or the file system fails.
     pub async fn without(&self, workspace: &Workspace, commit: &Oid, paths: &[String]) -> Result<Oid, WorkspaceError> {
-        let index = workspace.root.join(unique("index.without"));
-        self.read_tree(commit, &index).await?;
-        let call = self.engine.call("git.update-index").unflushed().index(&index).work_tree(&workspace.root);
-        let call = call.inside(&workspace.root).args(["--force-remove", "-z", "--stdin"]);
-        self.git().run(call.stdin(paths.join("\0"))).await?;
-        let answer = self.git().run(self.engine.call("git.write-tree").index(&index)).await?;
-        fs::remove_file(&index).map_err(io("remove", &index))?;
-        let tree = crate::git::parse_oid(&answer.line())?;
+        let tree =
+            self.import_tree(commit, paths.iter().flat_map(|path| tree::deletion(path.as_bytes())).collect()).await?;
         let words = CommitWords {
             message: "without what is new among the gates' inputs".to_owned(),
             name: "loopwright".to_owned(),

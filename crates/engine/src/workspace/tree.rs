@@ -70,10 +70,7 @@ impl Workspaces {
             self.git().run(add).await.map_err(|error| moving_or(error, &workspace.dir))?;
         }
         let written = index::read(&index, self.oid_len())?;
-        let mut changes = Vec::new();
-        for path in &plan.deleted {
-            changes.extend([b"D ", quoted(path).as_bytes(), b"\n"].concat());
-        }
+        let mut changes: Vec<u8> = plan.deleted.iter().flat_map(|path| deletion(path)).collect();
         for file in &plan.files {
             let at = index::find(&written, &file.path);
             let entry = at.and_then(|at| written.get(at));
@@ -88,7 +85,7 @@ impl Workspaces {
 
     /// Applies changes to a commit's tree. Git's importer loads only the folders that change; the commit it makes on the way
     /// is nobody's, and neither is its ref, which is gone again at the end.
-    async fn import_tree(&self, base: &Oid, changes: Vec<u8>) -> Result<Oid, WorkspaceError> {
+    pub(super) async fn import_tree(&self, base: &Oid, changes: Vec<u8>) -> Result<Oid, WorkspaceError> {
         let reference = format!("refs/loopwright/growing/{}", unique("tree"));
         let head =
             format!("commit {reference}\ncommitter Loopwright <loopwright@localhost> 0 +0000\ndata 0\nfrom {base}\n");
@@ -104,6 +101,11 @@ impl Workspaces {
 
 fn is_named(path: &[u8], name: &[u8]) -> bool {
     path.split(|byte| *byte == b'/').next_back() == Some(name)
+}
+
+/// The order to git's importer to take a path out.
+pub(super) fn deletion(path: &[u8]) -> Vec<u8> {
+    format!("D {}\n", quoted(path)).into_bytes()
 }
 
 /// A path as git's importer reads it: in quotes, with everything unusual by its octal number.

@@ -70,13 +70,27 @@ impl Fixture {
         self.git.head(&repo, None).await.unwrap().commit
     }
 
-    /// A fresh workspace at HEAD.
+    /// A fresh workspace at HEAD, as a copy.
     pub(crate) async fn workspace(&self) -> (Workspaces, Workspace) {
+        self.workspace_by(Method::Copy).await
+    }
+
+    /// A fresh workspace at HEAD.
+    pub(crate) async fn workspace_by(&self, method: Method) -> (Workspaces, Workspace) {
         let all = self.workspaces().await;
-        let base = self.head().await;
-        let workspace = all.create("fixer", "r1", &base, &Method::Copy.into()).await.unwrap();
+        let workspace = create(&all, "r1", &self.head().await, method).await;
         (all, workspace)
     }
+
+    /// A folder of the repository's workspaces: `bases`, `rounds`, `trash`.
+    pub(crate) fn folder(&self, all: &Workspaces, name: &str) -> PathBuf {
+        self.state().join("workspaces").join(&all.repo().id).join(name)
+    }
+}
+
+/// A round's workspace at a base.
+pub(crate) async fn create(all: &Workspaces, round: &str, base: &Oid, method: Method) -> Workspace {
+    all.create("fixer", round, base, &method.into()).await.unwrap()
 }
 
 pub(crate) fn words() -> CommitWords {

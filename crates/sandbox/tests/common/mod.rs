@@ -87,6 +87,35 @@ pub fn walled(mut spawn: Spawn, workspace: &std::path::Path, change: impl FnOnce
     spawn
 }
 
+/// A folder of the test's own.
+pub fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("temporary directory")
+}
+
+/// A program that leaves a survivor behind, as hostile as it gets without privileges: orphaned, in its own session, without
+/// our environment, deaf to SIGTERM. The survivor runs `body` and closes its streams with `silence()`.
+pub fn survivor(body: &str) -> String {
+    let deaf = format!(
+        "import os, signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n\
+         def silence():\n  null = os.open('/dev/null', os.O_RDWR)\n  for fd in (0, 1, 2): os.dup2(null, fd)\n{body}"
+    );
+    format!(
+        "import os, sys, time\nif os.fork() == 0:\n  os.setsid()\n  if os.fork() == 0:\n    os.setsid()\n    \
+         os.execve(sys.executable, [sys.executable, '-c', {deaf:?}], {{}})\n  os._exit(0)\nos.wait()"
+    )
+}
+
+/// Doubles to 64 processes in sessions of their own, each of which then forks for ever; never more than 128 at once.
+pub const FORKS: &str = r#"
+import os
+print("go", flush=True)
+for i in range(6):
+    if os.fork() == 0: os.setsid()
+while True:
+    if os.fork() == 0: os._exit(0)
+    os.wait()
+"#;
+
 /// What a confined shell script prints, both streams together.
 pub async fn prints(spawn: Spawn) -> String {
     let end = ended(spawn).await;

@@ -1,0 +1,339 @@
+//! Paths that always need a human: the built-in list, manifests whose scripts changed, and files that are loaded in the place
+//! of others. What becomes of them is the caller's business.
+
+use super::{Case, Change, GlobError, Globs, manifest};
+use serde::{Deserialize, Serialize};
+use std::sync::LazyLock;
+
+/// A path that always needs a human.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SensitivePath {
+    /// The path.
+    pub path: String,
+    /// What it can do.
+    pub why: String,
+}
+
+/// A change with the bytes of both versions, as far as they exist.
+#[derive(Debug, Clone, Copy)]
+pub struct ChangedFile<'a> {
+    /// The change.
+    pub change: &'a Change,
+    /// The bytes in base.
+    pub before: Option<&'a [u8]>,
+    /// The bytes in the sealed tree.
+    pub after: Option<&'a [u8]>,
+}
+
+/// The built-in list: why, and the globs, matched whatever the case since some file systems fold it.
+const SENSITIVE: [(&str, &[&str]); 8] = [
+    (
+        "continuous integration",
+        &[
+            ".github/**",
+            "**/.gitlab-ci.yml",
+            "**/.gitlab-ci.yaml",
+            ".gitlab/**",
+            ".circleci/**",
+            "**/jenkinsfile*",
+            ".forgejo/**",
+            ".gitea/**",
+            "**/azure-pipelines*.yml",
+            "**/azure-pipelines*.yaml",
+            ".azure-pipelines/**",
+            ".buildkite/**",
+            "**/bitbucket-pipelines.yml",
+            ".travis.yml",
+            "**/appveyor.yml",
+            ".appveyor.yml",
+            ".drone.yml",
+            ".drone.star",
+            ".woodpecker/**",
+            ".woodpecker.yml",
+            ".woodpecker.yaml",
+            ".teamcity/**",
+            ".tekton/**",
+            ".semaphore/**",
+            ".cirrus.yml",
+            ".cirrus.star",
+            "**/cloudbuild.yaml",
+            "**/buildspec*.y*ml",
+            "**/cloudbuild*.y*ml",
+            ".ci/**",
+            ".builds/**",
+            ".build.yml",
+            ".harness/**",
+            ".azuredevops/**",
+            ".zuul.y*ml",
+            "zuul.d/**",
+            "**/bitrise.yml",
+            "**/codemagic.yaml",
+            "**/screwdriver.yaml",
+            ".gitpod.yml",
+            "netlify.toml",
+            "vercel.json",
+            "renovate.json*",
+            ".renovaterc*",
+            "**/codeowners",
+        ],
+    ),
+    (
+        "git hooks",
+        &[
+            "**/.husky/**",
+            "**/.githooks/**",
+            "**/.git-hooks/**",
+            "**/.hooks/**",
+            "**/.pre-commit-config.yaml",
+            "**/.pre-commit-hooks.yaml",
+            "**/lefthook*.y*ml",
+            "**/.lefthook*.y*ml",
+            "**/.overcommit.yml",
+            "**/.lintstagedrc*",
+            "**/lint-staged.config.*",
+            "**/.gitattributes",
+            "**/.gitmodules",
+            "**/.lfsconfig",
+        ],
+    ),
+    (
+        "editor or agent settings",
+        &[
+            "**/.vscode/**",
+            "**/.idea/**",
+            "**/.fleet/**",
+            "**/.zed/**",
+            "**/.vim/**",
+            "**/.nvim.lua",
+            "**/.exrc",
+            "**/.envrc",
+            "**/.claude/**",
+            "**/.claude.json",
+            "**/.codex/**",
+            "**/.gemini/**",
+            "**/.opencode/**",
+            "**/opencode.json*",
+            "**/.cursor/**",
+            "**/.cursorrules",
+            "**/.windsurf/**",
+            "**/.windsurfrules",
+            "**/.clinerules",
+            "**/.roo/**",
+            "**/.continue/**",
+            "**/.mcp.json",
+            "**/mcp.json",
+            "**/claude.md",
+            "**/claude.local.md",
+            "**/agents.md",
+            "**/agent.md",
+            "**/gemini.md",
+            "**/.aider*",
+            "**/.devcontainer/**",
+            "**/.devcontainer.json",
+            "**/*.code-workspace",
+            "**/.dir-locals.el",
+            "**/.vimrc",
+            "**/.nvimrc",
+            "**/.agents/**",
+            "**/.kiro/**",
+            "**/.junie/**",
+            "**/.amazonq/**",
+            "**/.augment/**",
+            "**/.trae/**",
+            "**/.qwen/**",
+            "**/.kilocode/**",
+            "**/.goosehints",
+            "**/crush.json",
+            "**/.crush.json",
+            "**/.roomodes",
+            "**/.roorules*",
+            "**/warp.md",
+        ],
+    ),
+    ("the loop files", &["**/.loopwright/**", "**/.loopwright.*", "loopwright.toml"]),
+    (
+        "the test runner's or build's hooks",
+        &[
+            "**/conftest.py",
+            "**/sitecustomize.py",
+            "**/usercustomize.py",
+            "**/pyvenv.cfg",
+            "**/*.pth",
+            "**/setup.py",
+            "**/setup.cfg",
+            "**/pytest.ini",
+            "**/.pytest.ini",
+            "**/tox.ini",
+            "**/noxfile.py",
+            "**/.coveragerc",
+            "**/build.rs",
+            "**/.cargo/**",
+            "**/rust-toolchain",
+            "**/rust-toolchain.toml",
+            "**/.config/nextest.toml",
+            "**/clippy.toml",
+            "**/.npmrc",
+            "**/.yarnrc",
+            "**/.yarnrc.yml",
+            "**/.yarn/**",
+            "**/.pnp.*",
+            "**/.pnpmfile.cjs",
+            "**/pnpmfile.js",
+            "**/bunfig.toml",
+            "**/.mocharc*",
+            "**/jest.config.*",
+            "**/jest.setup.*",
+            "**/vitest.config.*",
+            "**/vitest.workspace.*",
+            "**/vitest.setup.*",
+            "**/playwright.config.*",
+            "**/karma.conf.*",
+            "**/ava.config.*",
+            "**/cypress.config.*",
+            "**/.nycrc*",
+            "**/.babelrc*",
+            "**/babel.config.*",
+            "**/node.config.json",
+            "**/.taprc",
+            "**/pytest.toml",
+            "**/.pytest.toml",
+            "**/tox.toml",
+            "**/unittest.cfg",
+            "**/nose2.cfg",
+            "**/.swcrc",
+            "**/vite.config.*",
+            "**/webpack.config.*",
+            "**/rollup.config.*",
+            "**/tsconfig*.json",
+            "**/jsconfig.json",
+            "**/cmakepresets.json",
+            "**/cmakeuserpresets.json",
+            "**/build.gradle*",
+            "**/settings.gradle*",
+            "**/gradle.properties",
+            "**/gradlew*",
+            "**/gradle/wrapper/**",
+            "**/.mvn/**",
+            "**/go.work",
+            "**/phpunit.xml*",
+            "**/.rspec",
+            "**/.config/cargo.toml",
+            "**/node_modules/**",
+            "**/vendor/bundle/**",
+            "**/.bundle/**",
+        ],
+    ),
+    (
+        "tool versions and environments",
+        &[
+            "**/.tool-versions",
+            "**/mise.toml",
+            "**/.mise.toml",
+            "**/.mise/**",
+            "**/.python-version",
+            "**/.node-version",
+            "**/.nvmrc",
+            "**/.ruby-version",
+            "**/.sdkmanrc",
+            "**/.env",
+            "**/.env.*",
+        ],
+    ),
+    (
+        "containers that others build",
+        &[
+            "**/dockerfile*",
+            "**/*.dockerfile",
+            "**/containerfile*",
+            "**/docker-compose*.y*ml",
+            "**/compose.y*ml",
+            "**/docker-bake.*",
+            "**/vagrantfile",
+        ],
+    ),
+    (
+        "compiled code that nobody can read",
+        &[
+            "**/__pycache__/**",
+            "**/*.pyc",
+            "**/*.pyo",
+            "**/*.pyd",
+            "**/*.so",
+            "**/*.dylib",
+            "**/*.dll",
+            "**/*.node",
+            "**/*.rlib",
+            "**/*.rmeta",
+            "**/*.egg-link",
+            "**/*.egg-info/**",
+            "**/*.dist-info/**",
+            "**/target/debug/**",
+            "**/target/release/**",
+        ],
+    ),
+];
+
+/// Modules of Python's own, and of its runners, that a file of the same name would stand in for.
+const PYTHON_MODULES: &str = " __future__ _pytest abc argparse ast asyncio atexit base64 bdb builtins calendar cmd code codecs \
+    collections compileall configparser contextlib contextvars copy coverage csv ctypes dataclasses datetime decimal difflib \
+    dis doctest email encodings enum errno exceptiongroup faulthandler fnmatch fractions functools gc genericpath getopt \
+    getpass gettext glob gzip hashlib heapq hmac html http hypothesis importlib inspect iniconfig io itertools json keyword \
+    linecache locale logging marshal math mock multiprocessing nose nose2 nox numbers opcode operator os packaging pathlib \
+    pdb pickle pkgutil platform pluggy posixpath pprint py py_compile pytest queue random re reprlib runpy select selectors \
+    shlex shutil signal site socket ssl stat string struct subprocess sys sysconfig tempfile textwrap threading time timeit \
+    tokenize tomllib tox trace traceback tracemalloc types typing unittest urllib uuid warnings weakref xml zipfile zipimport \
+    zlib ";
+
+/// Why a file in this place is loaded where another is meant; `in_base` says what base has.
+fn stands_in(path: &str, in_base: &dyn Fn(&str) -> bool) -> Option<&'static str> {
+    let module = path.strip_suffix("/__init__.py").or_else(|| path.strip_suffix("/__main__.py"));
+    let module = module.or_else(|| path.strip_suffix(".py"))?;
+    let (folder, name) = module.rsplit_once('/').unwrap_or(("", module));
+    // Runners put the root and the folders of tests and sources first; a package's own folder shadows nothing.
+    let is_first = matches!(folder, "" | "tests" | "test" | "src" | "lib" | "spec");
+    if is_first && PYTHON_MODULES.contains(&format!(" {name} ")) {
+        return Some("a module that stands in for one of Python's own");
+    }
+    let is_package = path.ends_with("/__init__.py");
+    (is_package && in_base(&format!("{module}.py"))).then_some("a package that stands in for a module")
+}
+
+/// Code of a package of tests runs before each of them; an empty file only marks the folder.
+fn runs_before_tests(path: &str, after: Option<&[u8]>) -> bool {
+    let is_package = path.strip_suffix("__init__.py").is_some_and(|folder| {
+        folder.is_empty() || folder.split('/').any(|part| matches!(part, "tests" | "test" | "testing"))
+    });
+    let says_nothing = |line: &[u8]| line.trim_ascii().is_empty() || line.trim_ascii().starts_with(b"#");
+    is_package && !after.unwrap_or_default().split(|byte| *byte == b'\n').all(says_nothing)
+}
+
+/// Finds changed paths that need a human: the built-in list, the loop's own additions, manifests whose scripts changed, and
+/// files that are loaded in the place of others. `in_base` says whether base has a path.
+///
+/// # Errors
+/// A pattern of `more` is not a glob.
+pub fn sensitive<'a, S: AsRef<str>>(
+    files: impl Iterator<Item = ChangedFile<'a>>,
+    more: &[S],
+    in_base: impl Fn(&str) -> bool,
+) -> Result<Vec<SensitivePath>, GlobError> {
+    static BUILT_IN: LazyLock<Vec<(&str, Globs)>> = LazyLock::new(|| {
+        let build = |patterns| Globs::build(patterns, Case::Ignored).expect("the built-in globs are constants");
+        SENSITIVE.iter().map(|(why, patterns)| (*why, build(patterns))).collect()
+    });
+    let more = ("named by the loop", Globs::build(more, Case::Ignored)?);
+    let mut found: Vec<SensitivePath> = Vec::new();
+    for file in files {
+        for path in file.change.paths() {
+            // A link in the place of a sensitive folder brings its files there under other names.
+            let below = format!("{path}/x");
+            let is_listed = |globs: &Globs| globs.matches(path) || globs.matches(&below);
+            let listed = BUILT_IN.iter().chain([&more]).find(|(_, globs)| is_listed(globs)).map(|(why, _)| *why);
+            let why = listed.or_else(|| manifest::changed_scripts(path, file.before, file.after));
+            let why = why.or_else(|| file.before.is_none().then(|| stands_in(path, &in_base)).flatten());
+            let why = why.or_else(|| runs_before_tests(path, file.after).then_some("code that runs before the tests"));
+            found.extend(why.map(|why| SensitivePath { path: path.to_owned(), why: why.to_owned() }));
+        }
+    }
+    Ok(found)
+}
