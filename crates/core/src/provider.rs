@@ -1,7 +1,16 @@
 //! Trouble with a model provider, in words that are the same for every agent. Which words of which program mean what is the
 //! adapters' to say; what a round does about it is [`crate::round`]'s.
 
+mod reset;
+mod words;
+
+pub use reset::reset_in;
+
 use serde::{Deserialize, Serialize};
+use words::Opens;
+
+/// Characters of what was said that are kept.
+const TEXT_MAX: usize = 500;
 
 /// What kept an agent from its work, though its program ran.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,6 +25,25 @@ pub struct ProviderTrouble {
     pub retry_at_ms: Option<i64>,
     /// What was said, bounded and without secrets.
     pub text: String,
+}
+
+impl ProviderTrouble {
+    /// Trouble from what an agent's program said of it: a status where it gave one, and words. A status that only the words
+    /// name counts as well, and so does a time of recovery.
+    #[must_use]
+    pub fn heard(status: Option<u16>, text: &str, now_ms: i64) -> Self {
+        let status = status.or_else(|| words::status(text));
+        let retry_at_ms = reset_in(text, now_ms);
+        let opens = if retry_at_ms.is_some() { Opens::Later } else { Opens::Never };
+        Self { retry_at_ms, ..Self::new(words::kind(status, text, opens), status, text) }
+    }
+
+    /// Trouble whose sort is known.
+    #[must_use]
+    pub fn new(kind: TroubleKind, status: Option<u16>, text: &str) -> Self {
+        let text = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).take(TEXT_MAX).collect();
+        Self { kind, status, retry_at_ms: None, text }
+    }
 }
 
 /// Sorts of trouble.
@@ -96,5 +124,49 @@ impl TroubleKind {
             Self::RateLimited | Self::Overloaded | Self::Server | Self::Network => true,
             Self::Auth | Self::Quota | Self::Context | Self::Declined | Self::BadRequest | Self::Unclear => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trouble_is_known_by_its_status_and_by_its_words() {
+        use TroubleKind as Kind;
+        let cases = [
+            (Some(401), "API Error: 401", Kind::Auth, Some(401)),
+            (Some(403), "forbidden", Kind::Auth, Some(403)),
+            (Some(429), "slow down", Kind::RateLimited, Some(429)),
+            (Some(529), "Overloaded", Kind::Overloaded, Some(529)),
+            (Some(500), "boom", Kind::Server, Some(500)),
+            (Some(404), "model: x", Kind::BadRequest, Some(404)),
+            (Some(400), "Your credit balance is too low to access the API", Kind::Quota, Some(400)),
+            (Some(400), "prompt is too long: 210000 tokens > 200000 maximum", Kind::Context, Some(400)),
+            (Some(429), "You exceeded your current quota, please check your plan", Kind::Quota, Some(429)),
+            (Some(429), "You exceeded your current quota. Please retry in 20s.", Kind::RateLimited, Some(429)),
+            (None, "unexpected status 401 Unauthorized: {}", Kind::Auth, Some(401)),
+            (None, "exceeded retry limit, last status: 429 Too Many Requests", Kind::RateLimited, Some(429)),
+            (None, "We're currently experiencing high demand", Kind::Overloaded, None),
+            (None, "You've hit your usage limit. Try again at 5:15 PM.", Kind::RateLimited, None),
+            (None, "503: busy", Kind::Overloaded, Some(503)),
+            (None, "4294 things", Kind::Unclear, None),
+            (None, "Unable to connect to API (ConnectionRefused)", Kind::Network, None),
+            (None, "Invalid API key · Please run /login", Kind::Auth, None),
+            (None, "{\"code\":\"insufficient_quota\"}", Kind::Quota, None),
+            (None, "something else", Kind::Unclear, None),
+        ];
+        for (status, text, kind, told) in cases {
+            let heard = ProviderTrouble::heard(status, text, 1_794_762_000_000);
+            assert_eq!((heard.kind, heard.status), (kind, told), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_said_is_bounded_and_on_one_line() {
+        let long = format!("a\nb\x1b[31m{}", "x".repeat(9000));
+        let heard = ProviderTrouble::heard(None, &long, 0);
+        assert_eq!(heard.text.chars().count(), TEXT_MAX);
+        assert!(!heard.text.chars().any(char::is_control));
     }
 }

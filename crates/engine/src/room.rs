@@ -6,6 +6,7 @@
 //! directory, the user's repository or home is ever there, and no socket.
 
 mod copy;
+mod hide;
 mod tools;
 
 pub use tools::KeepOut;
@@ -111,6 +112,27 @@ impl Room {
     pub fn showing(mut self, host: &Path, at: &str) -> Self {
         self.put(host, at, What::ReadOnly(host.to_owned()));
         self
+    }
+
+    /// The same room with something empty over these names at the top of the workspace, where they exist. `home` is the HOME
+    /// of the start, as the host names it. Without walls nothing can be hidden: see [`Room::shows`].
+    ///
+    /// # Errors
+    /// When one of them is a link that leads out of the workspace, or the folder to lay over cannot be made.
+    pub(crate) fn hiding(mut self, names: &[&str], home: &Path) -> Result<Self, String> {
+        let Some(confine) = &mut self.confine else { return Ok(self) };
+        let empty = beside(home, "empty");
+        let mounts = hide::mounts(confine, names, &empty)?;
+        if !mounts.is_empty() {
+            private_dir(&empty).map_err(|error| format!("make `{}`: {error}", empty.display()))?;
+        }
+        confine.mounts.extend(mounts);
+        Ok(self)
+    }
+
+    /// Which of these names at the top of the workspace a program in here sees although they were to be hidden.
+    pub(crate) fn shows<'n>(&self, names: &[&'n str], workspace: &Path) -> Vec<&'n str> {
+        if self.confine.is_some() { Vec::new() } else { hide::existing(workspace, names) }
     }
 
     fn put(&mut self, host: &Path, at: &str, what: What) {

@@ -250,7 +250,7 @@ fn outcome(command: &str, ended: &Ended) -> Result<(), SetupError> {
         How::Exited(code) => format!("ended with exit code {code}"),
         How::Signaled(signal) => format!("was ended by signal {signal}"),
         How::Wall | How::Idle => "took too long".to_owned(),
-        How::Flood | How::Stopped => "wrote more than is read".to_owned(),
+        How::Flood | How::Stopped | How::Finished => "wrote more than is read".to_owned(),
         How::Disk => "filled more of the disk than it may".to_owned(),
     };
     let lines = [ended.stdout.to_lossy_string(), ended.stderr.to_lossy_string()].concat();

@@ -22,6 +22,9 @@ pub enum Flow {
     Continue,
     /// End the tree; the run is `How::Stopped`.
     Stop,
+    /// The program has done what it was for: if it does not end by itself within `Limits::finish`, its tree is ended and the
+    /// run is `How::Finished`.
+    Finish,
 }
 
 /// A live observer of the output: logs, usage meters, stream parsers.
@@ -50,6 +53,8 @@ pub(crate) struct Pump<'w> {
     pub(crate) last: Instant,
     /// The watcher asked to stop.
     pub(crate) stopped: bool,
+    /// When the watcher first said that the program is done.
+    pub(crate) finished: Option<Instant>,
 }
 
 struct Side {
@@ -69,6 +74,7 @@ impl<'w> Pump<'w> {
             output_max: limits.output_max,
             last: Instant::now(),
             stopped: false,
+            finished: None,
         }
     }
 
@@ -98,8 +104,13 @@ impl<'w> Pump<'w> {
         self.last = Instant::now();
         let shown = self.output_max.saturating_sub(self.seen).min(bytes as u64) as usize;
         self.seen += bytes as u64;
-        if shown > 0 && !self.stopped && self.watch.chunk(stream, &self.buffer[..shown]) == Flow::Stop {
-            self.stopped = true;
+        if shown == 0 || self.stopped {
+            return;
+        }
+        match self.watch.chunk(stream, &self.buffer[..shown]) {
+            Flow::Continue => (),
+            Flow::Stop => self.stopped = true,
+            Flow::Finish => drop(self.finished.get_or_insert(self.last)),
         }
     }
 

@@ -47,6 +47,8 @@ pub enum How {
     Cancelled,
     /// We ended it: the `Watch` asked for it.
     Stopped,
+    /// We ended it: the `Watch` had said that it was done, and it did not go.
+    Finished,
 }
 
 /// The record of a run whose tree is gone.
@@ -186,10 +188,12 @@ impl Child {
         let wall = limits.wall.map(|wall| begun + wall);
         loop {
             let idle = limits.idle.map(|idle| pump.last + idle);
+            let finish = pump.finished.map(|done| done + limits.finish);
             tokio::select! {
                 () = pump.step() => (),
                 () = self.ended() => return None,
                 () = at(wall) => return Some(How::Wall),
+                () = at(finish) => return Some(How::Finished),
                 () = at(idle) => return Some(How::Idle),
                 () = cancel.cancelled() => return Some(How::Cancelled),
                 () = filled(disk.as_mut()) => return Some(How::Disk),

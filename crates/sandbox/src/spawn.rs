@@ -85,6 +85,8 @@ pub struct Limits {
     pub output_max: u64,
     /// Time between SIGTERM and SIGKILL.
     pub grace: Duration,
+    /// How long it may take to end by itself once its watcher says that it is done.
+    pub finish: Duration,
     /// How long output is awaited after the program ended while somebody still holds its pipes.
     pub drain: Duration,
 }
@@ -98,6 +100,7 @@ impl Default for Limits {
             keep_tail: 64 << 10,
             output_max: 256 << 20,
             grace: Duration::from_secs(2),
+            finish: Duration::from_secs(3),
             drain: Duration::from_secs(1),
         }
     }

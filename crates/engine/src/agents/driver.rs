@@ -4,11 +4,15 @@
 //! Everything else is here once: starting it in its room, splitting the stream, counting, ceilings, and what the end means.
 
 use super::hearing::Hearing;
+use super::installed::Installed;
 use super::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation, env};
+use crate::clock::{Clock, SystemClock};
 use crate::proc::{Cancel, Ended, Flow, How, Proc, Spawn, Started, Stdin, Stream, Watch};
+use crate::room::Room;
 use loopwright_core::BoxFuture;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// A longer line is not kept whole: its reader sees its beginning and is told so.
 const LINE_MAX: usize = 4 << 20;
@@ -40,11 +44,24 @@ pub(super) struct Launch {
     pub(super) env: Vec<(OsString, OsString)>,
     /// What it reads on standard input.
     pub(super) stdin: Vec<u8>,
-    /// Files to lay into its HOME before it starts: path below HOME, content.
+    /// Files to lay into its HOME before it starts: path below HOME, content. See [`own_folder`] for where.
     pub(super) files: Vec<(PathBuf, Vec<u8>)>,
-    /// Names at the top of the workspace that the program would load as its settings and that no flag turns off. Where they
-    /// exist, something empty lies over them.
+    /// Names at the top of the workspace that the program would read as its instructions and that no flag turns off. Where
+    /// they exist, something empty lies over them; without walls the program reads them, which is said.
     pub(super) hidden: Vec<&'static str>,
+    /// The same for what it would run or be steered by: without walls, a workspace that has one is refused.
+    pub(super) needs_hidden: Vec<&'static str>,
+}
+
+/// A folder below HOME that only this start has: nothing that an earlier one left is in it, because nobody knew its name.
+/// Programs keep their settings and sessions there.
+pub(super) fn own_folder(invocation: &Invocation) -> PathBuf {
+    PathBuf::from(format!(".agent-{}", invocation.cookie.as_str()))
+}
+
+/// A path below HOME as the program names it.
+pub(super) fn in_home(invocation: &Invocation, below: &Path) -> PathBuf {
+    invocation.room.see(&invocation.home).join(below)
 }
 
 /// Understands the stream of one start.
@@ -62,23 +79,23 @@ pub(super) trait Reader: Send {
 /// A coding agent's program as an agent.
 pub(super) struct Driven {
     dialect: &'static dyn Dialect,
-    program: PathBuf,
-    version: Option<String>,
+    installed: Installed,
+    clock: Arc<dyn Clock>,
 }
 
 impl Driven {
     /// A program that was found on this host.
-    pub(super) fn new(dialect: &'static dyn Dialect, program: PathBuf, version: Option<String>) -> Self {
-        Self { dialect, program, version }
+    pub(super) fn new(dialect: &'static dyn Dialect, installed: Installed) -> Self {
+        Self { dialect, installed, clock: Arc::new(SystemClock) }
     }
 
-    fn spawn(&self, invocation: &Invocation) -> Result<Spawn, AgentError> {
-        let launch = self.dialect.launch(invocation)?;
+    fn spawn(&self, launch: Launch, room: &Room, invocation: &Invocation) -> Result<Spawn, AgentError> {
         for (path, bytes) in &launch.files {
-            lay(&invocation.home.join(path), bytes)?;
+            lay(&invocation.home, path, bytes)?;
         }
-        let mut spawn = env::spawn(invocation, self.program.clone());
-        spawn.args = launch.args;
+        let mut spawn = env::spawn_in(room, invocation, self.installed.starts().to_owned());
+        spawn.args = self.installed.script().into_iter().map(|script| room.see(script).into()).collect();
+        spawn.args.extend(launch.args);
         spawn.env.extend(launch.env);
         spawn.stdin = Stdin::Bytes(launch.stdin);
         Ok(spawn)
@@ -92,24 +109,53 @@ impl Driven {
         cancel: &Cancel,
         started: &mut (dyn FnMut(&Started) + Send),
     ) -> Result<AgentOutcome, AgentError> {
-        let spawn = self.spawn(invocation)?;
-        let mut listener = Listener {
-            reader: self.dialect.reader(invocation),
-            hearing: Hearing::new(log, invocation),
-            stdout: Lines::default(),
-            stderr: Lines::default(),
-        };
+        let launch = self.dialect.launch(invocation)?;
+        let room = hide(&launch, invocation)?;
+        let mut hearing = Hearing::new(log, invocation).by(self.clock.as_ref());
+        for name in room.shows(&launch.hidden, &invocation.workspace) {
+            hearing.note(&format!("without walls, {} reads the repository's `{name}`", self.dialect.name()));
+        }
+        let spawn = self.spawn(launch, &room, invocation)?;
+        let reader = self.dialect.reader(invocation);
+        let mut listener = Listener { reader, hearing, stdout: Lines::default(), stderr: Lines::default() };
         let ended = proc.run(spawn, &mut listener, cancel, started).await?;
         let mut outcome = listener.finish(ended);
-        outcome.told.version = outcome.told.version.or_else(|| self.version.clone());
+        outcome.told.version = outcome.told.version.or_else(|| self.installed.version.clone());
         Ok(outcome)
     }
 }
 
-/// A file in a HOME that nobody but this start uses.
-fn lay(path: &std::path::Path, bytes: &[u8]) -> Result<(), AgentError> {
-    let laid = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(path, bytes));
+/// The room without what the program would load of the repository's.
+fn hide(launch: &Launch, invocation: &Invocation) -> Result<Room, AgentError> {
+    if let Some(name) = invocation.room.shows(&launch.needs_hidden, &invocation.workspace).first() {
+        let what = format!("the repository's `{name}` would steer the agent, and without walls it cannot be hidden");
+        let hint = "`loopwright doctor` says why there are no walls; or remove the file";
+        return Err(AgentError::Unavailable { what, hint: hint.to_owned() });
+    }
+    let names = [launch.hidden.as_slice(), &launch.needs_hidden].concat();
+    invocation.room.clone().hiding(&names, &invocation.home).map_err(|what| {
+        let hint = "settings of an agent that lie in a repository are hidden from it; this one cannot be".to_owned();
+        AgentError::Unavailable { what, hint }
+    })
+}
+
+/// A file in a HOME that nobody but this start uses. An earlier start of the round may have left links there, which could lead
+/// anywhere, so whatever is no folder on the way is taken away.
+fn lay(home: &Path, below: &Path, bytes: &[u8]) -> Result<(), AgentError> {
+    let path = home.join(below);
+    let laid = make_way(home, below).and_then(|()| std::fs::write(&path, bytes));
     laid.map_err(|error| AgentError::failed(format!("write `{}`: {error}", path.display()), ""))
+}
+
+fn make_way(home: &Path, below: &Path) -> std::io::Result<()> {
+    let mut path = home.to_owned();
+    for part in below.components() {
+        path.push(part);
+        if std::fs::symlink_metadata(&path).is_ok_and(|found| !found.is_dir()) {
+            std::fs::remove_file(&path)?;
+        }
+    }
+    path.parent().map_or(Ok(()), std::fs::create_dir_all)
 }
 
 impl Agent for Driven {
@@ -119,6 +165,10 @@ impl Agent for Driven {
 
     fn capabilities(&self) -> Capabilities {
         self.dialect.capabilities()
+    }
+
+    fn version(&self) -> Option<&str> {
+        self.installed.version.as_deref()
     }
 
     fn invoke<'a>(
@@ -146,6 +196,7 @@ impl Listener<'_> {
         self.stdout.rest(|line| reader.line(line, hearing));
         self.stderr.rest(|line| reader.error_line(line, hearing));
         reader.end(ended.how, hearing);
+        self.hearing.settle(&ended);
         self.hearing.finish(ended)
     }
 }

@@ -3,6 +3,7 @@
 
 use super::Invocation;
 use crate::proc::{Limits, Spawn};
+use crate::room::Room;
 use loopwright_core::spec::Role;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -23,7 +24,11 @@ pub(super) const ITEMS: &str = "LOOPWRIGHT_ITEMS";
 
 /// A program of this invocation: its place, environment, limits and mark. Arguments and input are the adapter's.
 pub(super) fn spawn(invocation: &Invocation, program: PathBuf) -> Spawn {
-    let room = &invocation.room;
+    spawn_in(&invocation.room, invocation, program)
+}
+
+/// The same in another room than the invocation's own.
+pub(super) fn spawn_in(room: &Room, invocation: &Invocation, program: PathBuf) -> Spawn {
     let mut spawn = Spawn::new(program, &invocation.workspace, invocation.cookie.clone());
     spawn.env = environment(invocation);
     spawn.limits = Limits {

@@ -3,9 +3,10 @@
 
 use super::listen::Lines as LogLines;
 use super::{AgentEvent, AgentLog, AgentOutcome, Invocation, Told};
-use crate::proc::{Ended, Flow, How, Stream};
+use crate::clock::{Clock, SystemClock};
+use crate::proc::{Captured, Ended, Flow, How, Stream};
 use loopwright_core::budget::{BudgetLimit, ModelTokens, Tokens, Usage};
-use loopwright_core::provider::ProviderTrouble;
+use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use loopwright_core::units::Usd;
 
 /// How much of an answer is kept.
@@ -26,6 +27,7 @@ pub(super) enum Count {
 pub(super) struct Hearing<'a> {
     log: &'a mut dyn AgentLog,
     invocation: &'a Invocation,
+    clock: &'a dyn Clock,
     stdout: LogLines,
     stderr: LogLines,
     told: Told,
@@ -42,8 +44,9 @@ impl<'a> Hearing<'a> {
         Self {
             log,
             invocation,
-            stdout: LogLines::new(Stream::Stdout),
-            stderr: LogLines::new(Stream::Stderr),
+            clock: &SystemClock,
+            stdout: LogLines::raw(Stream::Stdout),
+            stderr: LogLines::raw(Stream::Stderr),
             told: Told::default(),
             text: String::new(),
             usage: Usage::Reported(Tokens::default()),
@@ -52,6 +55,17 @@ impl<'a> Hearing<'a> {
             limit: None,
             done: false,
         }
+    }
+
+    /// The same by another clock.
+    pub(super) fn by(mut self, clock: &'a dyn Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// A line of ours in the transcript and before people's eyes.
+    pub(super) fn note(&mut self, text: &str) {
+        self.log.line(AgentEvent::Text { stream: Stream::Stderr, bytes: text.as_bytes() });
     }
 
     /// The stream as it is, for the transcript.
@@ -74,6 +88,13 @@ impl<'a> Hearing<'a> {
         self.log.line(AgentEvent::Says(text));
         self.text.clear();
         self.text.push_str(bounded(text));
+    }
+
+    /// Its last words once more, which are no new event.
+    pub(super) fn concludes(&mut self, text: &str) {
+        if self.text.is_empty() {
+            self.text.push_str(bounded(text));
+        }
     }
 
     /// A structured answer, as JSON text.
@@ -109,6 +130,11 @@ impl<'a> Hearing<'a> {
     /// A report of usage. A step adds to what is known of the model; a total never takes anything back, because what was
     /// once told may not become cheaper by silence.
     pub(super) fn usage(&mut self, model: &str, tokens: Tokens, count: Count) {
+        self.count(model, tokens, count);
+        self.sum();
+    }
+
+    fn count(&mut self, model: &str, tokens: Tokens, count: Count) {
         self.heard_usage = true;
         let model: String = model.chars().take(200).collect();
         let known = self.told.models.iter().position(|used| used.model == model);
@@ -123,6 +149,19 @@ impl<'a> Hearing<'a> {
             Count::Step => used.plus(tokens),
             Count::Total => most(*used, tokens),
         };
+    }
+
+    /// The agent's last account by model takes the place of all before, where what was told before by piece was partly
+    /// guessed. What had been told for certain stays the least: an account does not take it back.
+    pub(super) fn account(&mut self, finals: &[(&str, Tokens)], certain: Tokens) {
+        let earlier = std::mem::take(&mut self.told.models);
+        finals.iter().for_each(|(model, tokens)| self.count(model, *tokens, Count::Step));
+        let sum = finals.iter().fold(Tokens::default(), |sum, (_, tokens)| sum.plus(*tokens));
+        let rest = beyond(certain, sum);
+        if rest.total() > 0 {
+            let model = earlier.first().map(|used| used.model.clone()).unwrap_or_default();
+            self.count(&model, rest, Count::Step);
+        }
         self.sum();
     }
 
@@ -173,6 +212,20 @@ impl<'a> Hearing<'a> {
         self.told.trouble.get_or_insert(trouble);
     }
 
+    /// The same in the program's own words: status and kind are read out of them where it gave none.
+    pub(super) fn trouble_said(&mut self, status: Option<u16>, text: &str) {
+        self.trouble(ProviderTrouble::heard(status, text, self.clock.now_ms()));
+    }
+
+    /// Trouble that is a limit ends then, where its words did not say when.
+    pub(super) fn trouble_until(&mut self, at_ms: i64) {
+        if let Some(trouble) = &mut self.told.trouble
+            && trouble.kind == TroubleKind::RateLimited
+        {
+            trouble.retry_at_ms.get_or_insert(at_ms);
+        }
+    }
+
     /// Whether trouble was told.
     pub(super) fn is_troubled(&self) -> bool {
         self.told.trouble.is_some()
@@ -201,7 +254,29 @@ impl<'a> Hearing<'a> {
     }
 
     pub(super) fn flow(&self) -> Flow {
-        if self.limit.is_some() { Flow::Stop } else { Flow::Continue }
+        match (self.limit, self.done) {
+            (Some(_), _) => Flow::Stop,
+            (None, true) => Flow::Finish,
+            (None, false) => Flow::Continue,
+        }
+    }
+
+    /// An agent's work went well when it said its last word, was in no trouble, and exited with zero. Every other end has a
+    /// name, and this gives it to those that have none yet.
+    pub(super) fn settle(&mut self, ended: &Ended) {
+        let how = match ended.how {
+            How::Exited(code) => format!("exit code {code}"),
+            How::Signaled(signal) => format!("signal {signal}"),
+            How::Finished => "our help".to_owned(),
+            How::Wall | How::Idle | How::Flood | How::Disk | How::Stopped | How::Cancelled => return,
+        };
+        let went_well = self.done && matches!(ended.how, How::Exited(0) | How::Finished);
+        if went_well || self.limit.is_some() || self.is_troubled() {
+            return;
+        }
+        let what = if self.done { "it said that it was done, and" } else { "it did not say how its work went, and" };
+        let text = format!("{what} ended with {how}: {}", last_line(&ended.stderr));
+        self.trouble(ProviderTrouble::new(TroubleKind::Unclear, None, text.trim_end_matches([':', ' '])));
     }
 
     /// The outcome of the start.
@@ -212,7 +287,7 @@ impl<'a> Hearing<'a> {
         let limit = match ended.how {
             How::Wall => Some(BudgetLimit::Wall),
             How::Idle => Some(BudgetLimit::Idle),
-            How::Stopped | How::Exited(_) => self.limit,
+            How::Stopped | How::Exited(_) | How::Finished => self.limit,
             How::Signaled(_) | How::Flood | How::Disk | How::Cancelled => None,
         };
         // An agent that told nothing of its use may have used anything.
@@ -235,13 +310,30 @@ impl<'a> Hearing<'a> {
     }
 }
 
-fn most(a: Tokens, b: Tokens) -> Tokens {
+/// What of one count is not in another.
+fn beyond(a: Tokens, b: Tokens) -> Tokens {
+    Tokens {
+        input: a.input.saturating_sub(b.input),
+        output: a.output.saturating_sub(b.output),
+        cache_read: a.cache_read.saturating_sub(b.cache_read),
+        cache_write: a.cache_write.saturating_sub(b.cache_write),
+    }
+}
+
+/// The greater of two counts, kind by kind.
+pub(super) fn most(a: Tokens, b: Tokens) -> Tokens {
     Tokens {
         input: a.input.max(b.input),
         output: a.output.max(b.output),
         cache_read: a.cache_read.max(b.cache_read),
         cache_write: a.cache_write.max(b.cache_write),
     }
+}
+
+/// The last thing a program printed that is not empty.
+fn last_line(captured: &Captured) -> String {
+    let text = captured.to_lossy_string();
+    text.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default().to_owned()
 }
 
 fn bounded(text: &str) -> &str {

@@ -78,7 +78,7 @@ impl<'a> Listener<'a> {
             How::Wall => Some(BudgetLimit::Wall),
             How::Idle => Some(BudgetLimit::Idle),
             How::Stopped => self.limit,
-            How::Exited(_) | How::Signaled(_) | How::Flood | How::Disk | How::Cancelled => None,
+            How::Exited(_) | How::Signaled(_) | How::Finished | How::Flood | How::Disk | How::Cancelled => None,
         };
         AgentOutcome {
             how: ended.how,
@@ -182,33 +182,48 @@ fn last_text(text: VecDeque<u8>) -> String {
     String::from_utf8_lossy(&bytes[start..]).trim().to_owned()
 }
 
-/// Gives a stream to the log line by line.
+/// Gives a stream to the log line by line. A line that lies whole in what was read is not copied.
 pub(super) struct Lines {
     stream: Stream,
+    event: LineEvent,
     open: Vec<u8>,
 }
 
+/// How a line is called in the log.
+type LineEvent = for<'l> fn(Stream, &'l [u8]) -> AgentEvent<'l>;
+
 impl Lines {
     pub(super) fn new(stream: Stream) -> Self {
-        Self { stream, open: Vec::new() }
+        Self { stream, event: |stream, bytes| AgentEvent::Text { stream, bytes }, open: Vec::new() }
+    }
+
+    /// The same for a stream that is not for people.
+    pub(super) fn raw(stream: Stream) -> Self {
+        Self { event: |stream, bytes| AgentEvent::Raw { stream, bytes }, ..Self::new(stream) }
     }
 
     pub(super) fn push(&mut self, mut bytes: &[u8], log: &mut dyn AgentLog) {
         while !bytes.is_empty() {
             let room = (LINE_MAX - self.open.len()).min(bytes.len());
-            let end = bytes[..room].iter().position(|byte| *byte == b'\n');
-            self.open.extend_from_slice(&bytes[..end.unwrap_or(room)]);
+            let end = memchr::memchr(b'\n', &bytes[..room]);
+            let piece = &bytes[..end.unwrap_or(room)];
             bytes = &bytes[end.map_or(room, |at| at + 1)..];
-            if end.is_some() || self.open.len() == LINE_MAX {
-                log.line(AgentEvent::Text { stream: self.stream, bytes: &self.open });
-                self.open.clear();
+            let is_whole = end.is_some() || self.open.len() + piece.len() == LINE_MAX;
+            if is_whole && self.open.is_empty() {
+                log.line((self.event)(self.stream, piece));
+                continue;
+            }
+            self.open.extend_from_slice(piece);
+            if is_whole {
+                self.flush(log);
             }
         }
     }
 
     pub(super) fn flush(&mut self, log: &mut dyn AgentLog) {
+        // An empty line that ends here was given whole before.
         if !self.open.is_empty() {
-            log.line(AgentEvent::Text { stream: self.stream, bytes: &self.open });
+            log.line((self.event)(self.stream, &self.open));
             self.open.clear();
         }
     }

@@ -3,19 +3,24 @@
 //! An adapter starts exactly one process tree through [`Proc`], reads what it says, and returns when the tree is gone.
 //! It decides nothing: whether an outcome is good is the round's to say, and nothing an agent prints is a verdict.
 
+mod claude;
 mod command;
-#[allow(dead_code, reason = "adapters build on it")]
 mod driver;
 mod env;
 mod error;
-#[allow(dead_code, reason = "adapters build on it")]
 mod hearing;
+mod installed;
+mod json;
 mod listen;
+mod roster;
 pub mod scripted;
+mod tools;
 
 pub use command::Command;
 pub use error::AgentError;
+pub use installed::{Installed, find, install_hint};
 pub(crate) use listen::LINE_MAX;
+pub use roster::{DRIVEN, driven, driven_by};
 pub use scripted::{Scripted, main_if_asked};
 
 use crate::proc::{Cancel, Captured, Cookie, How, Proc, Started, Stream};
@@ -195,6 +200,14 @@ pub enum AgentEvent<'a> {
         /// The bytes.
         bytes: &'a [u8],
     },
+    /// A line, or a piece of one that is too long, of a stream that is spoken between programs: for transcripts, while what
+    /// it says to people comes as other events.
+    Raw {
+        /// The stream it came from.
+        stream: Stream,
+        /// The bytes.
+        bytes: &'a [u8],
+    },
     /// It is at work.
     Started {
         /// The model, if it said.
@@ -267,6 +280,11 @@ pub trait Agent: Send + Sync {
 
     /// What it can do.
     fn capabilities(&self) -> Capabilities;
+
+    /// The version of its program, where that is known without starting it.
+    fn version(&self) -> Option<&str> {
+        None
+    }
 
     /// Plays the role once and returns when the whole process tree is gone. `started` is called once, before any
     /// event.

@@ -338,7 +338,7 @@ fn located(word: &str, place: &Path) -> OsString {
 fn end_of(ended: &Ended) -> Option<End> {
     Some(match ended.how {
         How::Exited(code) => End::Exited(code),
-        How::Signaled(_) | How::Stopped => End::Signalled,
+        How::Signaled(_) | How::Stopped | How::Finished => End::Signalled,
         How::Wall | How::Idle => End::Late,
         How::Flood | How::Disk => End::Flooded,
         How::Cancelled => return None,

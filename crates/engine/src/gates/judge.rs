@@ -74,7 +74,7 @@ fn on_time(gate: &RunGate, ended: &Ended) -> Result<(), No> {
         }
         How::Flood => Err(("flood".to_owned(), "wrote more output than is read".to_owned())),
         How::Disk => Err(("disk".to_owned(), "filled the disk".to_owned())),
-        How::Stopped | How::Cancelled => Err(("stopped".to_owned(), "was stopped".to_owned())),
+        How::Stopped | How::Finished | How::Cancelled => Err(("stopped".to_owned(), "was stopped".to_owned())),
         How::Exited(_) | How::Signaled(_) => Ok(()),
     }
 }

@@ -34,7 +34,7 @@ impl Run<'_> {
         let started = AgentStarted {
             attempt,
             agent: name,
-            version: None,
+            version: self.bind.checker.as_ref().and_then(|agent| agent.version()).map(str::to_owned),
             model: invocation.model.clone(),
             cookie: invocation.cookie.as_str().to_owned(),
             reserved,

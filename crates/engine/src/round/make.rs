@@ -48,7 +48,7 @@ impl Run<'_> {
         let started = AgentStarted {
             attempt,
             agent: self.bind.maker.name().to_owned(),
-            version: None,
+            version: self.bind.maker.version().map(str::to_owned),
             model: invocation.model.clone(),
             cookie: invocation.cookie.as_str().to_owned(),
             reserved,
@@ -296,16 +296,18 @@ pub(super) fn end_of(outcome: &Result<AgentOutcome, AgentError>) -> Result<Agent
         Err(error) => return Ok(AgentEnd::Unusable { text: super::chain(error) }),
     };
     // An agent that was kept from its work says so itself; its exit code may be zero all the same.
-    if let (How::Exited(_) | How::Signaled(_), Some(trouble)) = (outcome.how, &outcome.told.trouble) {
+    if let (How::Exited(_) | How::Signaled(_) | How::Finished, Some(trouble)) = (outcome.how, &outcome.told.trouble) {
         return Ok(AgentEnd::Provider { trouble: trouble.clone() });
     }
     let term = if outcome.term_ignored { "; it ignored SIGTERM and was killed" } else { "" };
     let limit = |limit, text: &str| AgentEnd::Limit { limit, text: format!("{text}{term}") };
     Ok(match outcome.how {
-        How::Exited(_) if outcome.limit.is_some() => {
+        How::Exited(_) | How::Finished if outcome.limit.is_some() => {
             limit(outcome.limit.unwrap_or(BudgetLimit::Total), "it met its own limit")
         }
         How::Exited(code) => AgentEnd::Exited { code },
+        // It had said its last, and what it said was no trouble.
+        How::Finished => AgentEnd::Exited { code: 0 },
         How::Signaled(signal) => AgentEnd::Signaled { signal },
         How::Idle => limit(BudgetLimit::Idle, "no output for too long"),
         How::Wall => limit(BudgetLimit::Wall, "it took too long"),

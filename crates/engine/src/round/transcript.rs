@@ -11,6 +11,8 @@ use std::io::{BufWriter, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+/// Lines of one message that are shown while a round runs.
+const SHOWN_LINES: usize = 20;
 /// Bytes kept of one agent start.
 const KEPT_MAX: u64 = 16 << 20;
 
@@ -54,6 +56,27 @@ impl<'a> Transcript<'a> {
         fs::read(&self.path).ok().map(|bytes| loopwright_core::hash::of_bytes(&bytes))
     }
 
+    /// Keeps a line; whether it was let through as it came, and so needs no second look.
+    fn write(&mut self, stream: Channel, bytes: &[u8]) -> bool {
+        // A piece as long as they get is the middle of a line.
+        let (border, end): (_, &[u8]) =
+            if bytes.len() >= LINE_MAX { (Border::Cut, b"") } else { (Border::Line, b"\n") };
+        let channel = self.channels.iter_mut().find(|(channel, _)| *channel == stream);
+        let piece = [bytes, end].concat();
+        let clean = channel.map(|(_, text)| text.push(&piece, border)).unwrap_or_default();
+        self.keep(&clean);
+        clean == piece
+    }
+
+    fn show_cleaned(&self, line: &str) {
+        self.show(&self.scanner.written(&line.as_bytes()[..line.len().min(LINE_MAX)]));
+    }
+
+    fn show(&self, line: &[u8]) {
+        let shown: String = String::from_utf8_lossy(line).chars().filter(|c| !c.is_control()).take(500).collect();
+        self.progress.notice(&Notice::Agent { role: self.role, line: &shown });
+    }
+
     fn keep(&mut self, bytes: &[u8]) {
         let take = bytes.len().min(usize::try_from(self.left).unwrap_or(usize::MAX));
         self.left = self.left.saturating_sub(take as u64);
@@ -69,20 +92,26 @@ impl<'a> Transcript<'a> {
 impl AgentLog for Transcript<'_> {
     fn line(&mut self, event: AgentEvent<'_>) {
         // Beyond the cap nothing is kept or shown: a flood may neither fill the disk nor bury the terminal.
-        if let AgentEvent::Text { stream, bytes } = event
-            && self.left > 0
-        {
-            // A piece as long as they get is the middle of a line.
-            let (border, end): (_, &[u8]) =
-                if bytes.len() >= LINE_MAX { (Border::Cut, b"") } else { (Border::Line, b"\n") };
-            let channel = self.channels.iter_mut().find(|(channel, _)| *channel == stream);
-            let piece = [bytes, end].concat();
-            let clean = channel.map(|(_, text)| text.push(&piece, border)).unwrap_or_default();
-            self.keep(&clean);
-            // What was let through as it came needs no second look.
-            let shown = if clean == piece { bytes.into() } else { self.scanner.written(bytes) };
-            let shown: String = String::from_utf8_lossy(&shown).chars().filter(|c| !c.is_control()).take(500).collect();
-            self.progress.notice(&Notice::Agent { role: self.role, line: &shown });
+        if self.left == 0 {
+            return;
+        }
+        match event {
+            AgentEvent::Text { stream, bytes } => {
+                let shown = if self.write(stream, bytes) { bytes.into() } else { self.scanner.written(bytes) };
+                self.show(&shown);
+            }
+            AgentEvent::Raw { stream, bytes } => drop(self.write(stream, bytes)),
+            AgentEvent::Says(text) => {
+                let lines = text.lines().filter(|line| !line.trim().is_empty());
+                lines.take(SHOWN_LINES).for_each(|line| self.show_cleaned(line));
+            }
+            AgentEvent::Tool { name, what } => self.show_cleaned(format!("{name} {what}").trim_end()),
+            AgentEvent::Started { .. }
+            | AgentEvent::Retries { .. }
+            | AgentEvent::Usage(_)
+            | AgentEvent::UsageUnknown
+            | AgentEvent::Limit(_)
+            | AgentEvent::Finished { .. } => (),
         }
     }
 }

@@ -1,0 +1,436 @@
+//! Claude Code: `claude -p` with its stream of JSON. No settings, hooks, servers or memory of anybody are loaded, and its
+//! tools are exactly those of the role. Seen with 2.1.325.
+
+use super::driver::{Dialect, Launch, Reader, in_home, own_folder};
+use super::hearing::{Count, Hearing, most};
+use super::tools::{self, Tool, unsupported};
+use super::{AgentError, Capabilities, Invocation, json};
+use crate::proc::How;
+use loopwright_core::budget::{BudgetLimit, Tokens};
+use loopwright_core::provider::{ProviderTrouble, TroubleKind};
+use loopwright_core::spec::Role;
+use loopwright_core::verdict;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsString;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+/// The provider it speaks to.
+const PROVIDER: &str = "anthropic";
+/// Messages whose usage is remembered so as not to be counted twice.
+const MESSAGES_MAX: usize = 100_000;
+/// How it calls what it says by itself, without a model.
+const SYNTHETIC: &str = "<synthetic>";
+/// Bytes of text, code or JSON that are a token at least, roughly: a message's output is told in full only at the very end.
+const BYTES_A_TOKEN: u64 = 3;
+
+/// Claude Code.
+pub(super) struct Claude;
+
+impl Dialect for Claude {
+    fn name(&self) -> &'static str {
+        "claude"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            usage: true,
+            structured_output: true,
+            answers: true,
+            tool_allowlist: true,
+            session_isolation: true,
+            proxy: true,
+            confined: true,
+        }
+    }
+
+    fn launch(&self, invocation: &Invocation) -> Result<Launch, AgentError> {
+        Ok(Launch {
+            args: args(invocation)?,
+            env: env(invocation)?,
+            stdin: invocation.prompt.clone().into_bytes(),
+            ..Launch::default()
+        })
+    }
+
+    fn reader(&self, _: &Invocation) -> Box<dyn Reader> {
+        Box::<ClaudeReader>::default()
+    }
+}
+
+/// Lists take every word that follows, so each is one word and the brief comes on standard input.
+fn args(invocation: &Invocation) -> Result<Vec<OsString>, AgentError> {
+    let tools = tools::of(invocation)?.into_iter().map(Tool::word).collect::<Vec<_>>().join(",");
+    let mut args: Vec<OsString> =
+        ["-p", "--output-format", "stream-json", "--verbose"].into_iter().map(OsString::from).collect();
+    // Nobody's settings, and no servers but those named on this command line, which names none.
+    args.extend(["--setting-sources=", "--strict-mcp-config", "--no-session-persistence"].map(OsString::from));
+    let mut option = |name: &str, value: OsString| args.extend([name.into(), value]);
+    option("--tools", tools.clone().into());
+    // What may be used without asking: nobody is there to be asked.
+    option("--allowedTools", tools.into());
+    let room = &invocation.room;
+    if invocation.role == Role::Maker {
+        option("--add-dir", room.see(&invocation.outbox).into());
+    }
+    if let Some(items) = &invocation.items {
+        option("--add-dir", room.see(items).into());
+    }
+    if let Some(model) = &invocation.model {
+        option("--model", model.into());
+    }
+    if let Some(turns) = invocation.limits.turns {
+        option("--max-turns", turns.to_string().into());
+    }
+    if invocation.role == Role::Checker {
+        option("--json-schema", verdict::schema().to_string().into());
+    }
+    Ok(args)
+}
+
+fn env(invocation: &Invocation) -> Result<Vec<(OsString, OsString)>, AgentError> {
+    let Some(url) = invocation.endpoints.urls.get(PROVIDER) else {
+        let hint = "set ANTHROPIC_API_KEY, or write `providers: { anthropic: { key_file: … } }` into your configuration";
+        return Err(unsupported(format!("there is no way to the provider `{PROVIDER}`"), hint));
+    };
+    let folder = in_home(invocation, &own_folder(invocation));
+    let pairs: [(&str, OsString); 10] = [
+        ("ANTHROPIC_BASE_URL", url.into()),
+        ("ANTHROPIC_API_KEY", invocation.endpoints.token.clone().into()),
+        ("CLAUDE_CONFIG_DIR", folder.into()),
+        ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".into()),
+        // A request that failed a few times is the round's to wait for: it knows until when, and what else there is.
+        ("CLAUDE_CODE_MAX_RETRIES", "2".into()),
+        ("DISABLE_AUTOUPDATER", "1".into()),
+        ("DISABLE_TELEMETRY", "1".into()),
+        ("DISABLE_ERROR_REPORTING", "1".into()),
+        ("NO_PROXY", "127.0.0.1,localhost".into()),
+        ("no_proxy", "127.0.0.1,localhost".into()),
+    ];
+    Ok(pairs.into_iter().map(|(name, value)| (name.into(), value)).collect())
+}
+
+#[derive(Default)]
+struct ClaudeReader {
+    /// What is known of each message: its usage, and the output that its content suggests.
+    messages: HashMap<u64, (Tokens, u64)>,
+    /// What was told of usage, without guesses.
+    certain: Tokens,
+    /// An event with usage in it could not be read.
+    doubtful: bool,
+    /// The last account of its usage came.
+    accounted: bool,
+    /// When its subscription's window opens again.
+    resets_at_ms: Option<i64>,
+}
+
+impl Reader for ClaudeReader {
+    fn line(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+        let Some(kind) = json::kind(line) else { return };
+        match kind.as_ref() {
+            "assistant" => self.assistant(line, hearing),
+            "system" => system(line, hearing),
+            "rate_limit_event" => self.window(line),
+            "result" => self.result(line, hearing),
+            _ => (),
+        }
+    }
+
+    fn end(&mut self, _: How, hearing: &mut Hearing<'_>) {
+        if self.doubtful && !self.accounted {
+            hearing.usage_unknown();
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Assistant<'a> {
+    #[serde(borrow)]
+    message: Message<'a>,
+}
+
+#[derive(Deserialize)]
+struct Message<'a> {
+    #[serde(borrow, default)]
+    id: Cow<'a, str>,
+    #[serde(borrow, default)]
+    model: Cow<'a, str>,
+    #[serde(borrow, default)]
+    content: Vec<Block<'a>>,
+    #[serde(default)]
+    usage: Option<ClaudeUsage>,
+}
+
+#[derive(Deserialize)]
+struct Block<'a> {
+    #[serde(borrow, default)]
+    text: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    thinking: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    input: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize, Clone, Copy, Default)]
+struct ClaudeUsage {
+    #[serde(default)]
+    input_tokens: u64,
+    #[serde(default)]
+    output_tokens: u64,
+    #[serde(default)]
+    cache_read_input_tokens: u64,
+    #[serde(default)]
+    cache_creation_input_tokens: u64,
+}
+
+impl From<ClaudeUsage> for Tokens {
+    fn from(usage: ClaudeUsage) -> Self {
+        Self {
+            input: usage.input_tokens,
+            output: usage.output_tokens,
+            cache_read: usage.cache_read_input_tokens,
+            cache_write: usage.cache_creation_input_tokens,
+        }
+    }
+}
+
+/// What tools are used on, whichever of them it is.
+#[derive(Deserialize)]
+struct Input<'a> {
+    #[serde(borrow, default)]
+    command: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    file_path: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    pattern: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    url: Option<Cow<'a, str>>,
+}
+
+impl ClaudeReader {
+    fn assistant(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+        let text = json::text(line);
+        let Ok(Assistant { message }) = serde_json::from_str::<Assistant<'_>>(&text) else {
+            self.doubtful = true;
+            return;
+        };
+        if message.model != SYNTHETIC {
+            self.count(&message, hearing);
+        }
+        for block in &message.content {
+            if let Some(said) = &block.text {
+                hearing.says(said);
+            }
+            if let Some(name) = &block.name {
+                used(name, block.input, hearing);
+            }
+        }
+    }
+
+    /// One message comes as several events, each with the usage that was known when it began.
+    fn count(&mut self, message: &Message<'_>, hearing: &mut Hearing<'_>) {
+        let mut hasher = DefaultHasher::new();
+        message.id.hash(&mut hasher);
+        let key = hasher.finish();
+        let is_new = !self.messages.contains_key(&key);
+        if is_new {
+            hearing.turn();
+        }
+        let told = Tokens::from(message.usage.unwrap_or_default());
+        let bytes: usize = message.content.iter().map(Block::size).sum();
+        let (before, guess) = self.messages.get(&key).copied().unwrap_or_default();
+        let (now, guessed) = (most(before, told), guess.saturating_add((bytes as u64).div_ceil(BYTES_A_TOKEN)));
+        if is_new && self.messages.len() >= MESSAGES_MAX {
+            self.messages.clear();
+        }
+        self.messages.insert(key, (now, guessed));
+        self.certain = self.certain.plus(step(before, now));
+        let with_guess = |tokens: Tokens, guess: u64| Tokens { output: tokens.output.max(guess), ..tokens };
+        let more = step(with_guess(before, guess), with_guess(now, guessed));
+        if is_new || more.total() > 0 {
+            hearing.usage(plain(&message.model), more, Count::Step);
+        }
+    }
+
+    fn window(&mut self, line: &[u8]) {
+        #[derive(Deserialize)]
+        struct Event {
+            rate_limit_info: Info,
+        }
+        #[derive(Deserialize)]
+        struct Info {
+            #[serde(rename = "resetsAt")]
+            resets_at: i64,
+        }
+        if let Ok(event) = serde_json::from_slice::<Event>(line) {
+            self.resets_at_ms = event.rate_limit_info.resets_at.checked_mul(1000);
+        }
+    }
+
+    fn result(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+        let text = json::text(line);
+        hearing.done();
+        let Ok(end) = serde_json::from_str::<End<'_>>(&text) else {
+            self.doubtful = true;
+            return hearing.trouble(ProviderTrouble::new(TroubleKind::Unclear, None, "its last event cannot be read"));
+        };
+        self.account(&end, hearing);
+        if let Some(dollars) = end.total_cost_usd {
+            hearing.billed(dollars);
+        }
+        if let Some(answer) = end.structured_output.filter(|answer| answer.get() != "null") {
+            hearing.answers(answer.get());
+        }
+        match &end.result {
+            Some(said) if !end.is_error => hearing.concludes(said),
+            Some(_) | None => (),
+        }
+        self.judge(&end, hearing);
+    }
+
+    fn account(&mut self, end: &End<'_>, hearing: &mut Hearing<'_>) {
+        let models = end.model_usage.iter().map(|(model, used)| (plain(model), Tokens::from(*used)));
+        let models: Vec<_> = models.collect();
+        let sum = models.iter().fold(Tokens::default(), |sum, (_, tokens)| sum.plus(*tokens));
+        let total = end.usage.map(Tokens::from).unwrap_or_default();
+        if !models.is_empty() || total.total() > 0 {
+            self.accounted = true;
+            self.certain = most(self.certain, total);
+            hearing.account(&models, self.certain);
+            self.certain = most(self.certain, sum);
+        }
+    }
+
+    fn judge(&self, end: &End<'_>, hearing: &mut Hearing<'_>) {
+        match end.subtype.as_ref() {
+            "error_max_turns" => return hearing.limited(BudgetLimit::Turns),
+            "error_max_budget_usd" => return hearing.limited(BudgetLimit::Usd),
+            "success" if !end.is_error => return,
+            _ => (),
+        }
+        let said = end.result.as_deref().map(str::to_owned).filter(|said| !said.is_empty());
+        let said = said.unwrap_or_else(|| format!("{}: {}", end.subtype, end.errors.join("; ")));
+        if end.stop_reason.as_deref() == Some("refusal") {
+            return hearing.trouble(ProviderTrouble::new(TroubleKind::Declined, None, &said));
+        }
+        if end.terminal_reason.as_deref() == Some("prompt_too_long") {
+            return hearing.trouble(ProviderTrouble::new(TroubleKind::Context, end.api_error_status, &said));
+        }
+        hearing.trouble_said(end.api_error_status, &said);
+        if let Some(at) = self.resets_at_ms {
+            hearing.trouble_until(at);
+        }
+    }
+}
+
+impl Block<'_> {
+    /// About how many bytes a model wrote for it.
+    fn size(&self) -> usize {
+        let raw = |value: Option<&RawValue>| value.map_or(0, |value| value.get().len());
+        self.text.as_ref().map_or(0, |text| text.len()) + raw(self.thinking) + raw(self.input)
+    }
+}
+
+fn step(before: Tokens, now: Tokens) -> Tokens {
+    Tokens {
+        input: now.input.saturating_sub(before.input),
+        output: now.output.saturating_sub(before.output),
+        cache_read: now.cache_read.saturating_sub(before.cache_read),
+        cache_write: now.cache_write.saturating_sub(before.cache_write),
+    }
+}
+
+/// A model's name without what it adds in brackets about the size of its window.
+fn plain(model: &str) -> &str {
+    model.split('[').next().unwrap_or(model)
+}
+
+fn used(name: &str, input: Option<&RawValue>, hearing: &mut Hearing<'_>) {
+    let input = input.and_then(|input| serde_json::from_str::<Input<'_>>(input.get()).ok());
+    let what = input.and_then(|input| input.command.or(input.file_path).or(input.pattern).or(input.url));
+    hearing.tool(name, json::glance(what.as_deref().unwrap_or_default()));
+}
+
+fn system(line: &[u8], hearing: &mut Hearing<'_>) {
+    #[derive(Deserialize)]
+    struct Event<'a> {
+        #[serde(borrow, default)]
+        subtype: Cow<'a, str>,
+        #[serde(borrow, default)]
+        session_id: Option<Cow<'a, str>>,
+        #[serde(borrow, default)]
+        model: Option<Cow<'a, str>>,
+        #[serde(borrow, default)]
+        claude_code_version: Option<Cow<'a, str>>,
+        #[serde(borrow, default)]
+        tool_name: Option<Cow<'a, str>>,
+        #[serde(default)]
+        error_status: Option<u16>,
+    }
+    let text = json::text(line);
+    let Ok(event) = serde_json::from_str::<Event<'_>>(&text) else { return };
+    match event.subtype.as_ref() {
+        "init" => {
+            hearing.started(event.session_id.as_deref(), event.model.as_deref(), event.claude_code_version.as_deref());
+        }
+        "api_retry" => hearing.retries(event.error_status),
+        "permission_denied" => hearing.denied(event.tool_name.as_deref().unwrap_or("a tool")),
+        _ => (),
+    }
+}
+
+#[derive(Deserialize)]
+struct End<'a> {
+    #[serde(borrow, default)]
+    subtype: Cow<'a, str>,
+    is_error: bool,
+    #[serde(borrow, default)]
+    result: Option<Cow<'a, str>>,
+    #[serde(default)]
+    errors: Vec<String>,
+    #[serde(borrow, default)]
+    stop_reason: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    terminal_reason: Option<Cow<'a, str>>,
+    #[serde(default)]
+    api_error_status: Option<u16>,
+    #[serde(default)]
+    total_cost_usd: Option<f64>,
+    #[serde(default)]
+    usage: Option<ClaudeUsage>,
+    #[serde(borrow, default, rename = "modelUsage")]
+    model_usage: BTreeMap<Cow<'a, str>, ModelUsage>,
+    #[serde(borrow, default)]
+    structured_output: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "camelCase")]
+struct ModelUsage {
+    #[serde(default)]
+    input_tokens: u64,
+    #[serde(default)]
+    output_tokens: u64,
+    #[serde(default)]
+    cache_read_input_tokens: u64,
+    #[serde(default)]
+    cache_creation_input_tokens: u64,
+}
+
+impl From<ModelUsage> for Tokens {
+    fn from(used: ModelUsage) -> Self {
+        Self {
+            input: used.input_tokens,
+            output: used.output_tokens,
+            cache_read: used.cache_read_input_tokens,
+            cache_write: used.cache_creation_input_tokens,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

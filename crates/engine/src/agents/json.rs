@@ -1,0 +1,30 @@
+//! Reading lines of a stream of JSON at little cost. Whatever cannot be read is no event; what that means is for each reader
+//! to say.
+
+use serde::Deserialize;
+use std::borrow::Cow;
+
+/// A line's `type`. Programs write it first, so that lines which are not needed need not be read.
+pub(super) fn kind(line: &[u8]) -> Option<Cow<'_, str>> {
+    #[derive(Deserialize)]
+    struct Any<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Cow<'a, str>,
+    }
+    let Some(rest) = line.strip_prefix(b"{\"type\":\"") else {
+        return serde_json::from_slice::<Any<'_>>(line).ok().map(|any| any.kind);
+    };
+    let end = memchr::memchr2(b'"', b'\\', &rest[..rest.len().min(100)])?;
+    std::str::from_utf8(&rest[..end]).ok().map(Cow::Borrowed)
+}
+
+/// A line that is UTF-8, with what is not replaced.
+pub(super) fn text(line: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(line)
+}
+
+/// The first line of a text, bounded, to show what a tool is used on.
+pub(super) fn glance(text: &str) -> &str {
+    let line = text.lines().next().unwrap_or_default();
+    &line[..line.floor_char_boundary(200)]
+}

@@ -1,0 +1,49 @@
+//! From the word in a loop file to an agent that is on this machine.
+
+use super::driver::{Dialect, Driven};
+use super::installed::{self, Installed};
+use super::{Agent, AgentError};
+use loopwright_core::spec::{AgentSpec, AgentUse};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Agents whose own program is driven, in the order in which one is chosen for a loop that names none.
+pub const DRIVEN: [AgentUse; 4] = [AgentUse::Claude, AgentUse::Codex, AgentUse::Opencode, AgentUse::Gemini];
+
+/// The agent of a role, whose program is looked for on `path` and never in `repo`.
+///
+/// # Errors
+/// [`AgentError::NotFound`] with how to install it; for an agent that is not driven by its own program,
+/// [`AgentError::Unavailable`].
+pub fn driven(spec: &AgentSpec, path: &[PathBuf], repo: Option<&Path>) -> Result<Arc<dyn Agent>, AgentError> {
+    let word = spec.agent.word();
+    let Some(dialect) = dialect(spec.agent) else {
+        let what = format!("agent `{word}` is not driven by a program of its own");
+        return Err(AgentError::Unavailable { what, hint: "use `command` with your agent's argv".to_owned() });
+    };
+    let not_found = || AgentError::NotFound {
+        program: word.to_owned(),
+        hint: installed::install_hint(spec.agent).unwrap_or_default(),
+    };
+    let found = installed::find(spec.agent, path, repo).ok_or_else(not_found)?;
+    Ok(Arc::new(Driven::new(dialect, found)))
+}
+
+/// The same for a program that is known already.
+///
+/// # Errors
+/// As [`driven`], for an agent that is not driven by a program of its own.
+pub fn driven_by(installed: Installed) -> Result<Arc<dyn Agent>, AgentError> {
+    let what = || format!("agent `{}` is not driven by a program of its own", installed.agent.word());
+    let dialect = dialect(installed.agent)
+        .ok_or_else(|| AgentError::Unavailable { what: what(), hint: String::new() })?;
+    Ok(Arc::new(Driven::new(dialect, installed)))
+}
+
+fn dialect(agent: AgentUse) -> Option<&'static dyn Dialect> {
+    match agent {
+        AgentUse::Claude => Some(&super::claude::Claude),
+        AgentUse::Codex | AgentUse::Opencode | AgentUse::Gemini => None,
+        AgentUse::Acp | AgentUse::Command | AgentUse::Scripted => None,
+    }
+}

@@ -1,0 +1,81 @@
+//! Hiding names of the workspace from one program: something empty that can only be read lies over each that exists. A name
+//! that does not exist is left alone, because a place to mount onto would be a change of the workspace.
+
+use super::inside;
+use crate::proc::{Confine, Mount, What};
+use std::fs::{self, FileType};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Component, Path, PathBuf};
+
+/// Links that are followed from one name.
+const LINKS_MAX: usize = 8;
+
+/// What has to be laid over the workspace of a room. `empty` is an empty folder of the host.
+///
+/// # Errors
+/// A name that leads out of the workspace cannot be hidden by what lies in it.
+pub(super) fn mounts(confine: &Confine, names: &[&str], empty: &Path) -> Result<Vec<Mount>, String> {
+    let layers = layers(confine);
+    let mut found: Vec<Mount> = Vec::new();
+    for name in names {
+        let Some((path, kind)) = resolve(&layers, Path::new(name))? else { continue };
+        let what = if kind.is_dir() { What::ReadOnly(empty.to_owned()) } else { What::File(Vec::new()) };
+        let mount = Mount { at: Path::new(inside::WORKSPACE).join(path), what };
+        if !found.contains(&mount) {
+            found.push(mount);
+        }
+    }
+    Ok(found)
+}
+
+/// The names that exist at the top of a folder.
+pub(super) fn existing<'n>(folder: &Path, names: &[&'n str]) -> Vec<&'n str> {
+    names.iter().copied().filter(|name| fs::symlink_metadata(folder.join(name)).is_ok()).collect()
+}
+
+fn layers(confine: &Confine) -> Vec<&Path> {
+    let workspace = confine.mounts.iter().find(|mount| mount.at == Path::new(inside::WORKSPACE));
+    match workspace.map(|mount| &mount.what) {
+        Some(What::ReadOnly(path) | What::Writable(path)) => vec![path],
+        Some(What::Layers(lower)) => lower.iter().map(PathBuf::as_path).collect(),
+        Some(What::Overlay { lower, upper, .. }) => [upper].into_iter().chain(lower).map(PathBuf::as_path).collect(),
+        Some(What::Memory(_) | What::File(_)) | None => Vec::new(),
+    }
+}
+
+/// What a name finally stands for inside, links followed: the kernel lays nothing over a link.
+fn resolve(layers: &[&Path], name: &Path) -> Result<Option<(PathBuf, FileType)>, String> {
+    let mut path = name.to_owned();
+    for _ in 0..LINKS_MAX {
+        let Some((kind, host)) = look(layers, &path) else { return Ok(None) };
+        if !kind.is_symlink() {
+            return Ok(Some((path, kind)));
+        }
+        let target = fs::read_link(&host).map_err(|error| format!("`{}`: {error}", name.display()))?;
+        path = within(path.parent().unwrap_or(Path::new("")), &target)
+            .ok_or_else(|| format!("`{}` is a link that leads out of the repository", name.display()))?;
+    }
+    Err(format!("`{}` is a link to a link to a link without an end", name.display()))
+}
+
+/// The topmost layer that knows a path decides; a character device there says that it was deleted.
+fn look(layers: &[&Path], path: &Path) -> Option<(FileType, PathBuf)> {
+    let found = layers.iter().map(|layer| layer.join(path));
+    let (kind, host) = found.into_iter().find_map(|host| Some((fs::symlink_metadata(&host).ok()?.file_type(), host)))?;
+    (!kind.is_char_device()).then_some((kind, host))
+}
+
+/// A link's target as a path from the top of the workspace.
+fn within(folder: &Path, target: &Path) -> Option<PathBuf> {
+    let target = target.strip_prefix(inside::WORKSPACE).map_or_else(|_| folder.join(target), Path::to_owned);
+    let mut path = PathBuf::new();
+    for part in target.components() {
+        match part {
+            Component::Normal(name) => path.push(name),
+            Component::CurDir => (),
+            Component::ParentDir if path.pop() => (),
+            Component::ParentDir | Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    (!path.as_os_str().is_empty()).then_some(path)
+}
