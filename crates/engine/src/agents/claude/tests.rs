@@ -1,1 +1,1 @@
-//! x
+//! What is started, word for word, and what is understood.
