@@ -168,7 +168,8 @@ async fn program_that_is_done_and_does_not_go_is_ended_as_finished() {
 #[tokio::test]
 async fn program_that_is_done_and_goes_keeps_its_own_end_and_its_last_words() {
     let mut done = OnLine::new(|_: &str| Flow::Finish);
-    let spawn = limited(sh("echo done; sleep 0.05; echo more; exit 4"), |limits| limits.finish = Duration::from_secs(30));
+    let spawn =
+        limited(sh("echo done; sleep 0.05; echo more; exit 4"), |limits| limits.finish = Duration::from_secs(30));
     let end = run(spawn, &mut done, &Cancel::new(), |_| ()).await.expect("sh starts");
     assert_eq!((end.how, end.code), (How::Exited(4), Some(4)));
     assert_eq!(end.stdout.to_lossy_string(), "done\nmore\n");

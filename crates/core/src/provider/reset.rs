@@ -51,7 +51,8 @@ pub fn reset_in(text: &str, now_ms: i64) -> Option<i64> {
 
 /// What follows a key, without what may stand between.
 fn value(rest: &str) -> &str {
-    let plain = |rest: &'_ str| -> usize { rest.len() - rest.trim_start_matches([' ', ':', '"', '\'', '=', '~', '\n']).len() };
+    let plain =
+        |rest: &'_ str| -> usize { rest.len() - rest.trim_start_matches([' ', ':', '"', '\'', '=', '~', '\n']).len() };
     let mut rest = &rest[plain(rest)..];
     for word in ["about ", "approximately ", "around "] {
         rest = rest.strip_prefix(word).unwrap_or(rest);

@@ -92,7 +92,8 @@ fn args(invocation: &Invocation) -> Result<Vec<OsString>, AgentError> {
 
 fn env(invocation: &Invocation) -> Result<Vec<(OsString, OsString)>, AgentError> {
     let Some(url) = invocation.endpoints.urls.get(PROVIDER) else {
-        let hint = "set ANTHROPIC_API_KEY, or write `providers: { anthropic: { key_file: … } }` into your configuration";
+        let hint =
+            "set ANTHROPIC_API_KEY, or write `providers: { anthropic: { key_file: … } }` into your configuration";
         return Err(unsupported(format!("there is no way to the provider `{PROVIDER}`"), hint));
     };
     let folder = in_home(invocation, &own_folder(invocation));

@@ -35,8 +35,8 @@ pub fn driven(spec: &AgentSpec, path: &[PathBuf], repo: Option<&Path>) -> Result
 /// As [`driven`], for an agent that is not driven by a program of its own.
 pub fn driven_by(installed: Installed) -> Result<Arc<dyn Agent>, AgentError> {
     let what = || format!("agent `{}` is not driven by a program of its own", installed.agent.word());
-    let dialect = dialect(installed.agent)
-        .ok_or_else(|| AgentError::Unavailable { what: what(), hint: String::new() })?;
+    let dialect =
+        dialect(installed.agent).ok_or_else(|| AgentError::Unavailable { what: what(), hint: String::new() })?;
     Ok(Arc::new(Driven::new(dialect, installed)))
 }
 

@@ -61,7 +61,8 @@ fn resolve(layers: &[&Path], name: &Path) -> Result<Option<(PathBuf, FileType)>,
 /// The topmost layer that knows a path decides; a character device there says that it was deleted.
 fn look(layers: &[&Path], path: &Path) -> Option<(FileType, PathBuf)> {
     let found = layers.iter().map(|layer| layer.join(path));
-    let (kind, host) = found.into_iter().find_map(|host| Some((fs::symlink_metadata(&host).ok()?.file_type(), host)))?;
+    let (kind, host) =
+        found.into_iter().find_map(|host| Some((fs::symlink_metadata(&host).ok()?.file_type(), host)))?;
     (!kind.is_char_device()).then_some((kind, host))
 }
 
