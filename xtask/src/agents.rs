@@ -5,7 +5,7 @@
 use crate::command::{ask, program, root, run as run_command};
 use crate::setup::{install_packages, report};
 use serde_json::Value;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The one file with the versions.
 const PINS: &str = "xtask/agents.json";
@@ -46,6 +46,17 @@ pub(crate) fn setup() -> Result<(), String> {
         ),
     }
     Ok(())
+}
+
+/// Where the programs are, once they are installed.
+pub(crate) fn bin_dir() -> PathBuf {
+    root().join("target/agents/node_modules/.bin")
+}
+
+/// The pinned version of a package.
+pub(crate) fn version_of(package: &str) -> Result<String, String> {
+    let found = pins()?.into_iter().find(|pin| pin.package == package).map(|pin| pin.version);
+    found.ok_or_else(|| format!("`{PINS}` has no `{package}`"))
 }
 
 fn pins() -> Result<Vec<Pin>, String> {

@@ -10,6 +10,7 @@ mod agents;
 mod bench;
 mod command;
 mod hostile;
+mod record;
 mod setup;
 mod soak;
 mod summary;
@@ -30,6 +31,8 @@ usage: cargo xtask VERB
                    how often a wrong change ships and a right one does not, beside a plain exit-code gate
   bench [NAME...]  measure the release build against the machine's floor and bare git (start, overhead, round, status,
                    workspace); --large adds 100,000 files, --json FILE writes the numbers down
+  record-streams [AGENT...] [--case NAME]
+                   what the pinned agents print for each scenario, recorded again as fixtures
   tidy [--bless]   house rules that no lint knows; --bless records today's long functions
 ";
 
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         ["soak", words @ ..] => soak::Soak::of(words).and_then(|soak| soak.run()),
         ["trust", words @ ..] => trust::Trust::of(words).and_then(|trust| trust.run()),
         ["bench", words @ ..] => bench::Bench::of(words).and_then(|bench| bench.run()),
+        ["record-streams", words @ ..] => record::run(words),
         ["tidy"] => tidy::run(tidy::Ratchet::Keep),
         ["tidy", "--bless"] => tidy::run(tidy::Ratchet::Bless),
         [] | ["help" | "--help" | "-h"] => {

@@ -104,7 +104,9 @@ fn errors_have_their_status_their_headers_and_their_words() {
     assert!(ask().body.contains("fine"));
     let counter = model.counter();
     assert_eq!((&counter["requests"], &counter["errors"]), (&json!(4), &json!(3)));
-    assert_eq!(counter["models"]["claude"]["answers"], 1);
+    // What failed midway had told of its prompt.
+    assert_eq!(counter["models"]["claude"]["answers"], 2);
+    assert_eq!(counter["models"]["claude"]["output"], 61);
 }
 
 #[test]

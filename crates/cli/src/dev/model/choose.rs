@@ -52,10 +52,13 @@ pub(super) enum Answer {
 }
 
 impl Answer {
-    /// The tokens that the agent is told of: those of answers that came whole.
-    pub(super) fn usage(&self) -> Option<Usage> {
+    /// The tokens that the agent is told of: those of whole answers, and those that stand at the beginning of a broken one.
+    pub(super) fn usage(&self, asked: &Asked) -> Option<Usage> {
         match self {
             Self::Whole(reply) => Some(reply.usage),
+            Self::Failed { begun, .. } | Self::Cut(begun) | Self::Hang(begun) if asked.streams => {
+                asked.protocol.told_first(begun.usage)
+            }
             Self::Fault(_) | Self::Failed { .. } | Self::Cut(_) | Self::Hang(_) => None,
         }
     }

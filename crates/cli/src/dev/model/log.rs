@@ -1,5 +1,6 @@
 //! What the server remembers of the requests it saw: one JSON line each in a file, and the tokens it told of, by model.
 
+use super::asked::Asked;
 use super::choose::{Answer, Chosen};
 use super::scenario::Usage;
 use hyper::HeaderMap;
@@ -57,11 +58,11 @@ impl Book {
     }
 
     /// Notes a request that a model answers.
-    pub(super) fn chosen(&self, seen: &Seen<'_>, model: &str, chosen: &Chosen) {
-        let usage = chosen.answer.usage();
+    pub(super) fn chosen(&self, seen: &Seen<'_>, asked: &Asked, chosen: &Chosen) {
+        let (model, usage) = (asked.model.as_str(), chosen.answer.usage(asked));
         let status = if let Answer::Fault(fault) = &chosen.answer { fault.status } else { 200 };
         if let Ok(mut counter) = self.counter.lock() {
-            counter.add(model, chosen.side, usage);
+            counter.add(model, chosen, usage);
         }
         self.write(seen, json!({
             "number": chosen.number, "model": model, "block": chosen.block, "step": chosen.step, "line": chosen.line,
@@ -95,14 +96,14 @@ impl Book {
 }
 
 impl Counter {
-    fn add(&mut self, model: &str, side: bool, usage: Option<Usage>) {
+    fn add(&mut self, model: &str, chosen: &Chosen, usage: Option<Usage>) {
         self.requests += 1;
-        let Some(usage) = usage else {
+        if !matches!(chosen.answer, Answer::Whole(_)) {
             self.errors += 1;
-            return;
-        };
+        }
+        let Some(usage) = usage else { return };
         put(&mut self.models, model, usage);
-        if side {
+        if chosen.side {
             put(&mut self.side, model, usage);
         }
     }

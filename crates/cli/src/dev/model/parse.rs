@@ -10,7 +10,7 @@ use loopwright_core::spec::Role;
 /// A scenario larger than this is not read.
 pub(super) const SCENARIO_MAX: usize = 4 << 20;
 
-/// How often `length times=N` may repeat itself.
+/// How often `length` and `refuse` may repeat themselves.
 const TURNS_MAX: u32 = 1000;
 
 /// What is wrong with a scenario, and in which line.
@@ -218,8 +218,8 @@ impl Step<'_> {
                 let value = serde_json::from_str(&text).map_err(|error| format!("the answer is no JSON: {error}"))?;
                 open.act(number, Act::Answer(value));
             }
-            "refuse" => open.act(number, Act::Refuse),
-            "length" => (0..self.times()?.unwrap_or(1).min(TURNS_MAX)).for_each(|_| open.act(number, Act::Length)),
+            "refuse" => self.turns()?.for_each(|_| open.act(number, Act::Refuse)),
+            "length" => self.turns()?.for_each(|_| open.act(number, Act::Length)),
             "cut" => open.troubles.push(Trouble { kind: Kind::Cut, times: self.times()? }),
             "hang" => open.troubles.push(Trouble { kind: Kind::Hang, times: self.times()? }),
             "error" | "overloaded" | "failed" => open.troubles.push(self.trouble()?),
@@ -271,6 +271,11 @@ impl Step<'_> {
             "" => Ok(None),
             rest => times(rest)?.map(Some).ok_or_else(|| format!("`{rest}` is no `times=N`")),
         }
+    }
+
+    /// As many turns as `times=N` says: agents that are refused or cut short may ask again.
+    fn turns(&self) -> Result<std::ops::Range<u32>, String> {
+        Ok(0..self.times()?.unwrap_or(1).min(TURNS_MAX))
     }
 
     fn usage(&self) -> Result<Usage, String> {

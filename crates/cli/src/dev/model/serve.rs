@@ -114,7 +114,7 @@ async fn asked(server: &Server, route: &Route, seen: &Seen<'_>) -> Response<Out>
     }
     let asked = route.read(&body);
     let chosen = server.stage.choose(&asked, server.stage.number());
-    server.book.chosen(seen, &asked.model, &chosen);
+    server.book.chosen(seen, &asked, &chosen);
     think(chosen.delay_ms).await;
     respond(route.protocol, if asked.streams { Way::Stream } else { Way::Document }, &chosen)
 }

@@ -34,11 +34,10 @@ pub(super) fn read(body: &Value) -> Asked {
 }
 
 pub(super) fn events(reply: &Reply) -> Vec<String> {
-    let begun = Usage { output: 1, ..reply.usage };
     let mut message = document(reply);
     message["content"] = json!([]);
     message["stop_reason"] = Value::Null;
-    message["usage"] = usage(begun);
+    message["usage"] = usage(begun(reply.usage));
     let mut events = vec![event("message_start", json!({ "message": message })), event("ping", json!({}))];
     for (index, block) in blocks(reply).into_iter().enumerate() {
         events.extend(block_events(index, &block));
@@ -84,6 +83,11 @@ fn blocks(reply: &Reply) -> Vec<Value> {
         json!({ "type": "tool_use", "id": id, "name": call.name, "input": call.payload.object() })
     });
     text.into_iter().chain(call).collect()
+}
+
+/// What is told before the first word.
+pub(super) fn begun(usage: Usage) -> Usage {
+    Usage { output: 1, ..usage }
 }
 
 fn usage(usage: Usage) -> Value {

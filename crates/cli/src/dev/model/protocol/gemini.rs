@@ -40,6 +40,9 @@ pub(super) fn events(reply: &Reply) -> Vec<String> {
     // Words come first and without an end, so that there is a middle in which an answer can break.
     let words = Reply { call: None, ..reply.clone() };
     let mut first = document(&words);
+    if let Some(chunk) = first.as_object_mut() {
+        chunk.remove("usageMetadata");
+    }
     if let Some(candidate) = first["candidates"][0].as_object_mut() {
         candidate.remove("finishReason");
     }

@@ -125,6 +125,14 @@ impl Protocol {
         }
     }
 
+    /// The tokens that a stream tells of before its words; most protocols tell of them last.
+    pub(super) fn told_first(self, usage: Usage) -> Option<Usage> {
+        match self {
+            Self::Anthropic => Some(anthropic::begun(usage)),
+            Self::Responses | Self::Chat | Self::Gemini => None,
+        }
+    }
+
     /// What a usage is in this protocol's words, which not all have one for tokens written to a cache.
     pub(super) fn tells(self, usage: Usage) -> Usage {
         match self {

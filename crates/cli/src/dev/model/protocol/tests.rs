@@ -122,11 +122,11 @@ fn gemini_streams_words_and_then_the_rest() {
     check(
         Protocol::Gemini,
         &expect![[r#"
-        data: {"candidates":[{"index":0,"content":{"role":"model","parts":[{"text":"I will look."}]}}],"usageMetadata":{"promptTokenCount":15,"cachedContentTokenCount":3,"candidatesTokenCount":5,"totalTokenCount":20},"modelVersion":"m1","responseId":"r000007"}
+            data: {"candidates":[{"index":0,"content":{"role":"model","parts":[{"text":"I will look."}]}}],"responseId":"r000007","modelVersion":"m1"}
 
-        data: {"candidates":[{"index":0,"content":{"role":"model","parts":[{"functionCall":{"id":"call_t002_7","name":"bash","args":{"command":"ls"}},"thoughtSignature":"c2ln"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":15,"cachedContentTokenCount":3,"candidatesTokenCount":5,"totalTokenCount":20},"modelVersion":"m1","responseId":"r000007"}
+            data: {"candidates":[{"index":0,"content":{"role":"model","parts":[{"functionCall":{"id":"call_t002_7","name":"bash","args":{"command":"ls"}},"thoughtSignature":"c2ln"}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":15,"cachedContentTokenCount":3,"candidatesTokenCount":5,"totalTokenCount":20},"modelVersion":"m1","responseId":"r000007"}
 
-    "#]],
+        "#]],
     );
 }
 
