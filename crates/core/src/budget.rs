@@ -1,5 +1,11 @@
 //! Budget arithmetic: what was used, what is still allowed, which ceiling was met. Unknown spend is never zero by silence.
 
+mod bill;
+mod scope;
+
+pub use bill::Bill;
+pub use scope::{Account, Allowance, Scope};
+
 use crate::spec::Ceilings;
 use crate::units::Usd;
 use serde::{Deserialize, Serialize};
@@ -22,6 +28,17 @@ impl Tokens {
     #[must_use]
     pub fn total(self) -> u64 {
         self.input.saturating_add(self.output).saturating_add(self.cache_read).saturating_add(self.cache_write)
+    }
+
+    /// What is left of each count after another's.
+    #[must_use]
+    pub fn less(self, other: Self) -> Self {
+        Self {
+            input: self.input.saturating_sub(other.input),
+            output: self.output.saturating_sub(other.output),
+            cache_read: self.cache_read.saturating_sub(other.cache_read),
+            cache_write: self.cache_write.saturating_sub(other.cache_write),
+        }
     }
 
     /// The sum of two counts.
@@ -103,6 +120,37 @@ pub struct Reservation {
     pub tokens: u64,
     /// Money.
     pub usd: Usd,
+}
+
+impl Reservation {
+    /// The sum of two amounts.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self { tokens: self.tokens.saturating_add(other.tokens), usd: Usd(self.usd.0.saturating_add(other.usd.0)) }
+    }
+
+    /// What is left of it after another's; never less than nothing.
+    #[must_use]
+    pub fn less(self, other: Self) -> Self {
+        Self { tokens: self.tokens.saturating_sub(other.tokens), usd: Usd(self.usd.0.saturating_sub(other.usd.0)) }
+    }
+
+    /// The same, but no more than this.
+    #[must_use]
+    pub fn at_most(self, most: Allowance) -> Self {
+        Self {
+            tokens: most.tokens.map_or(self.tokens, |most| self.tokens.min(most)),
+            usd: most.usd.map_or(self.usd, |most| self.usd.min(most)),
+        }
+    }
+}
+
+impl Spend {
+    /// Its money and its tokens.
+    #[must_use]
+    pub fn amount(&self) -> Reservation {
+        Reservation { tokens: self.tokens.total(), usd: self.usd }
+    }
 }
 
 /// One start's share of a round: the ceiling divided by attempts times declared roles.

@@ -2,6 +2,7 @@
 //!
 //! Opens no file and reads no environment; the command line hands in texts and says where each came from.
 
+use crate::budget::Allowance;
 use crate::spec::path::Path;
 use crate::spec::problem::{ProblemKind, quoted};
 use crate::spec::reader::value::{At, Fields, Findings};
@@ -75,9 +76,32 @@ pub struct Config {
     pub sensitive: Vec<String>,
     /// Repositories to look after.
     pub repos: Vec<String>,
+    /// Ceilings over all loops.
+    pub budget: SharedBudget,
 }
 
-const KEYS: [&str; 11] = [
+/// Ceilings that many loops share. Each source may only tighten what another one said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SharedBudget {
+    /// All loops of one repository on one day.
+    pub repo_day: Allowance,
+    /// Everything on one day.
+    pub fleet_day: Allowance,
+    /// Everything in one month.
+    pub fleet_month: Allowance,
+}
+
+impl SharedBudget {
+    fn tightest(self, other: Self) -> Self {
+        Self {
+            repo_day: self.repo_day.tightest(other.repo_day),
+            fleet_day: self.fleet_day.tightest(other.fleet_day),
+            fleet_month: self.fleet_month.tightest(other.fleet_month),
+        }
+    }
+}
+
+const KEYS: [&str; 12] = [
     "forge",
     "state_dir",
     "store",
@@ -89,6 +113,7 @@ const KEYS: [&str; 11] = [
     "log_retention_days",
     "sensitive",
     "repos",
+    "budget",
 ];
 
 /// Reads a configuration file. `file` is the name messages show.
@@ -124,6 +149,7 @@ fn read(root: &At<'_>) -> Config {
     config.log_retention_days = fields.option("log_retention_days", days);
     fields.set("sensitive", &mut config.sensitive, At::texts);
     fields.set("repos", &mut config.repos, At::texts);
+    fields.set("budget", &mut config.budget, budget);
     config
 }
 
@@ -141,6 +167,22 @@ fn identity(at: &At<'_>) -> Option<Identity> {
     let (name, email) =
         (fields.required("name", "Ada", At::text), fields.required("email", "ada@example.org", At::text));
     Some(Identity { name: name?, email: email? })
+}
+
+fn budget(at: &At<'_>) -> Option<SharedBudget> {
+    let fields = at.fields(&["repo", "fleet"])?;
+    let mut budget = SharedBudget::default();
+    budget.repo_day = within(&fields, "repo", "day", allowance).unwrap_or_default();
+    if let Some(fleet) = fields.option("fleet", |at| at.fields(&["day", "month"])) {
+        fleet.set("day", &mut budget.fleet_day, allowance);
+        fleet.set("month", &mut budget.fleet_month, allowance);
+    }
+    Some(budget)
+}
+
+fn allowance(at: &At<'_>) -> Option<Allowance> {
+    let fields = at.fields(&["usd", "tokens"])?;
+    Some(Allowance { usd: fields.option("usd", At::usd), tokens: fields.option("tokens", At::tokens) })
 }
 
 fn prices(at: &At<'_>) -> Option<BTreeMap<String, Price>> {
@@ -222,10 +264,16 @@ impl Effective {
     /// Lays a further source over what is there: what it says wins, what it does not say stays.
     #[must_use]
     pub fn merge(mut self, over: Config, origin: Origin) -> Self {
-        for (key, _) in over.settings() {
-            self.origins.insert(key, origin);
-        }
+        let said = over.settings();
+        let before: BTreeMap<_, _> = self.config.settings().into_iter().collect();
         self.config = self.config.merge(over);
+        let after: BTreeMap<_, _> = self.config.settings().into_iter().collect();
+        for (key, _) in said {
+            // A ceiling that is no tighter than the one before has changed nothing.
+            if !key.starts_with("budget.") || before.get(&key) != after.get(&key) {
+                self.origins.insert(key, origin);
+            }
+        }
         self
     }
 
@@ -279,6 +327,7 @@ impl Config {
     pub fn merge(mut self, over: Self) -> Self {
         self.agents.extend(over.agents);
         self.prices.extend(over.prices);
+        self.budget = self.budget.tightest(over.budget);
         for (mine, more) in [(&mut self.sensitive, over.sensitive), (&mut self.repos, over.repos)] {
             for text in more {
                 if !mine.contains(&text) {
@@ -316,6 +365,10 @@ impl Config {
         settings.some("log_retention_days", self.log_retention_days.as_ref());
         settings.some("sensitive", (!self.sensitive.is_empty()).then_some(&self.sensitive));
         settings.some("repos", (!self.repos.is_empty()).then_some(&self.repos));
+        let SharedBudget { repo_day, fleet_day, fleet_month } = &self.budget;
+        for (key, allowance) in [("repo.day", repo_day), ("fleet.day", fleet_day), ("fleet.month", fleet_month)] {
+            settings.some(&format!("budget.{key}"), (!allowance.is_none()).then_some(allowance));
+        }
         settings.0
     }
 }
@@ -392,6 +445,32 @@ mod tests {
             5:25 `prices.big.input` wants an amount in US dollars such as `2.50`, found the number -1
             6:19 `a<b` cannot stand in a commit"#]]
         .assert_eq(&lines.join("\n"));
+    }
+
+    #[test]
+    fn a_later_source_can_only_tighten_a_shared_ceiling() {
+        let read = |text: &str| read_config_file("config.yaml", text.as_bytes()).expect("a good file");
+        let user =
+            "budget: { repo: { day: { usd: 10 } }, fleet: { day: { usd: 40, tokens: 2m }, month: { usd: 500 } } }\n";
+        let wider = "budget: { repo: { day: { usd: 99 } } }\n";
+        let tighter = "budget: { repo: { day: { usd: 4, tokens: 100k } } }\n";
+        let budgets = |repository: &str| {
+            let effective =
+                Effective::default().merge(read(user), Origin::User).merge(read(repository), Origin::Repository);
+            let all = effective.settings().into_iter().filter(|setting| setting.key.starts_with("budget."));
+            all.map(|setting| format!("{} {} {:?}", setting.key, setting.value, setting.origin)).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            budgets(wider),
+            [
+                "budget.fleet.day {\"usd\":40.0,\"tokens\":2000000} User",
+                "budget.fleet.month {\"usd\":500.0} User",
+                "budget.repo.day {\"usd\":10.0} User",
+            ]
+        );
+        assert_eq!(budgets(tighter)[2], "budget.repo.day {\"usd\":4.0,\"tokens\":100000} Repository");
+        let bad = read_config_file("config.yaml", b"budget: { fleet: { week: { usd: 1 } }, repo: { day: 5 } }\n");
+        assert_eq!(bad.expect_err("a bad file").iter().count(), 2);
     }
 
     #[test]

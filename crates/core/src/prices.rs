@@ -1,33 +1,167 @@
 //! What tokens cost. A model that no table has costs what the dearest one does: a budget that is too careful is a nuisance,
 //! one that is too generous is a bill.
+//!
+//! The built-in table is `prices.json` beside this file: list prices with their date. A person's own prices go over it.
 
 use crate::budget::Tokens;
 use crate::config::Price;
 use crate::units::Usd;
-use std::collections::BTreeMap;
+use serde::Deserialize;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::LazyLock;
 
 /// Prices of models, in dollars for a million tokens.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Prices {
     own: BTreeMap<String, Price>,
+    dearest: Price,
 }
 
-/// The dearest known rates, in millionths of a dollar for a million tokens.
-const DEAREST: Price =
-    Price { input: Usd(15_000_000), output: Usd(75_000_000), cache_read: Usd(1_500_000), cache_write: Usd(18_750_000) };
+/// Where a price came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// The person's own.
+    Own,
+    /// The built-in table.
+    List,
+    /// Nobody knows the model: the dearest price.
+    Dearest,
+}
+
+#[derive(Deserialize)]
+struct Table {
+    as_of: String,
+    models: HashMap<String, Row>,
+    aliases: HashMap<String, String>,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    input: Usd,
+    output: Usd,
+    cache_read: Option<Usd>,
+    cache_write: Option<Usd>,
+}
+
+impl Row {
+    /// Cached input whose price nobody published costs what fresh input costs.
+    fn price(&self) -> Price {
+        Price {
+            input: self.input,
+            output: self.output,
+            cache_read: self.cache_read.unwrap_or(self.input),
+            cache_write: self.cache_write.unwrap_or(self.input),
+        }
+    }
+}
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| {
+    serde_json::from_str(include_str!("prices.json")).expect("the table in this repository is read by a test")
+});
+
+/// The day on which the built-in list prices were looked up, `YYYY-MM-DD`.
+#[must_use]
+pub fn as_of() -> &'static str {
+    &TABLE.as_of
+}
+
+impl Default for Prices {
+    fn default() -> Self {
+        Self::new(BTreeMap::new())
+    }
+}
 
 impl Prices {
     /// The table with a person's own prices over it.
     #[must_use]
     pub fn new(own: BTreeMap<String, Price>) -> Self {
-        Self { own }
+        let own: BTreeMap<_, _> = own.into_iter().map(|(name, price)| (name.to_lowercase(), price)).collect();
+        let dearest = TABLE.models.values().map(Row::price).chain(own.values().copied()).fold(NOTHING, dearer);
+        Self { own, dearest }
     }
 
     /// What these tokens of a model cost, rounded up. An empty or unknown name is the dearest model's.
     #[must_use]
     pub fn of(&self, model: &str, tokens: Tokens) -> Usd {
-        cost(self.own.get(model).unwrap_or(&DEAREST), tokens)
+        cost(&self.price(model).0, tokens)
     }
+
+    /// The price of a model, and where it came from. The whole name is looked up first, then the name without its
+    /// provider, then without its date, and last the longest name that it begins with; a person's own price comes before
+    /// the table's at each step.
+    #[must_use]
+    pub fn price(&self, model: &str) -> (Price, Source) {
+        let name = model.trim().to_lowercase();
+        let bare = name.rsplit('/').next().unwrap_or_default();
+        // Claude Code marks a longer window behind the name: `sonnet[1m]`.
+        let bare = bare.split('[').next().unwrap_or_default();
+        let tries = [name.as_str(), bare, undated(bare)];
+        let found = tries.into_iter().find_map(|name| self.exactly(name));
+        found.or_else(|| self.by_beginning(undated(bare))).unwrap_or((self.dearest, Source::Dearest))
+    }
+
+    fn exactly(&self, name: &str) -> Option<(Price, Source)> {
+        if let Some(price) = self.own.get(name) {
+            return Some((*price, Source::Own));
+        }
+        let name = TABLE.aliases.get(name).map_or(name, String::as_str);
+        // An alias leads to a person's price for the model behind it, too.
+        let own = self.own.get(name).map(|price| (*price, Source::Own));
+        own.or_else(|| TABLE.models.get(name).map(|row| (row.price(), Source::List)))
+    }
+
+    fn by_beginning(&self, name: &str) -> Option<(Price, Source)> {
+        let own = self.own.iter().map(|(known, price)| (known.as_str(), *price, Source::Own));
+        let list = TABLE.models.iter().map(|(known, row)| (known.as_str(), row.price(), Source::List));
+        // Of equal names the person's own is the last and wins.
+        let known = list.chain(own).filter(|(known, ..)| is_variant(name, known));
+        known.max_by_key(|(known, ..)| known.len()).map(|(_, price, source)| (price, source))
+    }
+}
+
+const NOTHING: Price = Price { input: Usd(0), output: Usd(0), cache_read: Usd(0), cache_write: Usd(0) };
+
+fn dearer(a: Price, b: Price) -> Price {
+    Price {
+        input: a.input.max(b.input),
+        output: a.output.max(b.output),
+        cache_read: a.cache_read.max(b.cache_read),
+        cache_write: a.cache_write.max(b.cache_write),
+    }
+}
+
+/// A name without the date at its end: `-20260101`, `-2026-01-01`, `@20260101`, `-latest`.
+fn undated(name: &str) -> &str {
+    if let Some(bare) = name.strip_suffix("-latest") {
+        return bare;
+    }
+    let is_date = |text: &str| text.len() == 8 && text.bytes().all(|byte| byte.is_ascii_digit());
+    if let Some((bare, date)) = name.rsplit_once(['-', '@', ':'])
+        && is_date(date)
+    {
+        return bare;
+    }
+    let mut parts = name.rsplitn(4, '-');
+    let date = [parts.next(), parts.next(), parts.next()].map(Option::unwrap_or_default);
+    let numbers = date
+        .iter()
+        .zip([2, 2, 4])
+        .all(|(part, size)| part.len() == size && part.bytes().all(|byte| byte.is_ascii_digit()));
+    match parts.next() {
+        Some(bare) if numbers => bare,
+        _ => name,
+    }
+}
+
+/// Words behind a name that make another, dearer model of it.
+const DEARER: [&str; 3] = ["pro", "fast", "ultra"];
+
+/// Whether a name is a known one with a harmless addition. A further number is another version, of which nothing is known.
+fn is_variant(name: &str, known: &str) -> bool {
+    let Some(rest) = name.strip_prefix(known) else { return false };
+    let Some(addition) = rest.strip_prefix(['-', ':', '@']) else { return rest.is_empty() };
+    let word = addition.split(['-', ':', '@', '.']).next().unwrap_or_default();
+    !word.is_empty() && !word.bytes().all(|byte| byte.is_ascii_digit()) && !DEARER.contains(&word)
 }
 
 fn cost(price: &Price, tokens: Tokens) -> Usd {
@@ -39,4 +173,85 @@ fn cost(price: &Price, tokens: Tokens) -> Usd {
     ];
     let sum: u128 = parts.into_iter().map(|(count, rate)| u128::from(count) * u128::from(rate.0)).sum();
     Usd(u64::try_from(sum.div_ceil(1_000_000)).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn price(input: u64) -> Price {
+        Price { input: Usd(input), output: Usd(1), cache_read: Usd(1), cache_write: Usd(1) }
+    }
+
+    #[test]
+    fn names_are_found_as_agents_write_them() {
+        let prices = Prices::default();
+        let table = [
+            ("claude-opus-5-5", 4.0, Source::List),
+            ("anthropic/claude-opus-5-5", 4.0, Source::List),
+            ("openrouter/anthropic/claude-opus-5-5", 4.0, Source::List),
+            ("claude-sonnet-4-5-20250929", 3.0, Source::List),
+            ("claude-sonnet-4-5@20250929", 3.0, Source::List),
+            ("gpt-5.4-2026-03-05", 2.5, Source::List),
+            ("claude-3-5-haiku-latest", 0.8, Source::List),
+            ("sonnet[1m]", 2.0, Source::List),
+            ("Opus", 4.0, Source::List),
+            ("haiku", 0.5, Source::List),
+            ("gemini-3.1-pro-preview", 2.0, Source::List),
+            ("gemini-2.5-flash-lite-preview-09-2025", 0.1, Source::List),
+            ("gpt-5.1-codex-mini-high", 0.25, Source::List),
+            ("gpt-5.5-pro", 30.0, Source::List),
+            ("gpt-5.4-pro", 30.0, Source::Dearest),
+            ("gpt-5.4-fast", 30.0, Source::Dearest),
+            ("gpt-5.9", 30.0, Source::Dearest),
+            ("claude-opus-5-9", 30.0, Source::Dearest),
+            ("gpt-50", 30.0, Source::Dearest),
+            ("my-model", 30.0, Source::Dearest),
+            ("", 30.0, Source::Dearest),
+        ];
+        for (name, dollars, source) in table {
+            let (found, from) = prices.price(name);
+            assert_eq!((found.input.dollars(), from), (dollars, source), "{name}");
+        }
+    }
+
+    #[test]
+    fn own_prices_go_first_and_count_for_the_dearest() {
+        let own = [("claude-opus-5-5".to_owned(), price(7)), ("my-model".to_owned(), price(99_000_000))];
+        let prices = Prices::new(own.into());
+        for (name, input) in [
+            ("claude-opus-5-5", 7),
+            ("anthropic/claude-opus-5-5-20260901", 7),
+            ("opus", 7),
+            ("claude-opus-5-5-thinking", 7),
+            ("my-model", 99_000_000),
+            ("nobody", 99_000_000),
+        ] {
+            assert_eq!(prices.price(name).0.input, Usd(input), "{name}");
+        }
+        assert_eq!(prices.price("nobody").0.output, Usd(180_000_000), "the dearest is taken part by part");
+    }
+
+    #[test]
+    fn every_price_of_the_table_is_plausible() {
+        for (name, row) in &TABLE.models {
+            let price = row.price();
+            assert!(price.input.0 > 0 && price.output > price.input, "{name}");
+            assert!(price.cache_read <= price.input && price.cache_write <= Usd(price.input.0 * 2), "{name}");
+            assert_eq!(*name, name.to_lowercase());
+        }
+        for (alias, model) in &TABLE.aliases {
+            assert!(TABLE.models.contains_key(model), "{alias}");
+        }
+        assert_eq!(undated(&format!("x-{}", as_of())), "x", "the date is a date");
+    }
+
+    #[test]
+    fn parts_of_a_millionth_are_rounded_up_and_nothing_overflows() {
+        let prices = Prices::default();
+        let one = Tokens { cache_read: 1, ..Tokens::default() };
+        assert_eq!(prices.of("gpt-6-luna", one), Usd(1));
+        let most = Tokens { input: u64::MAX, output: u64::MAX, cache_read: u64::MAX, cache_write: u64::MAX };
+        assert_eq!(prices.of("", most), Usd(u64::MAX));
+    }
 }

@@ -3,7 +3,7 @@
 
 use super::{Context, Finding, error_of, read_bytes};
 use crate::error::CommandError;
-use loopwright_core::config::{Config, Effective, Origin, read_config_file};
+use loopwright_core::config::{Config, Effective, Origin, SharedBudget, read_config_file};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -55,18 +55,27 @@ fn keep(found: Vec<Finding>, findings: &mut Vec<Finding>) -> Config {
     Config::default()
 }
 
-/// A repository says nothing about where state is kept: a file that everybody with a commit can change must not move the
-/// record, and commands outside the repository would look elsewhere.
+/// A file that everybody with a commit can change says nothing about where state is kept: it must not move the record, and
+/// commands outside the repository would look elsewhere. Nor does it make spend look cheaper, or speak for other repositories.
 fn repository_config(work_tree: &Path) -> Result<Config, Vec<Finding>> {
     let config = read_file(&work_tree.join(REPOSITORY_FILE), REPOSITORY_FILE)?.unwrap_or_default();
-    let misplaced = match (&config.state_dir, &config.store) {
-        (None, None) => return Ok(config),
-        (Some(_), _) => "state_dir",
-        (None, Some(_)) => "store",
-    };
-    let text = format!("`{misplaced}`: a repository does not decide where state is kept");
-    let hint = "put it into your own configuration, or set LOOPWRIGHT_STATE_DIR or LOOPWRIGHT_STORE";
-    Err(vec![Finding::of_file(REPOSITORY_FILE, text).with_hint(hint)])
+    let findings: Vec<_> =
+        misplaced(&config).map(|(text, hint)| Finding::of_file(REPOSITORY_FILE, text).with_hint(hint)).collect();
+    if findings.is_empty() { Ok(config) } else { Err(findings) }
+}
+
+/// What stands in a repository's file and may not, with what to do about it.
+fn misplaced(config: &Config) -> impl Iterator<Item = (String, &'static str)> {
+    let place = "put it into your own configuration, or set LOOPWRIGHT_STATE_DIR or LOOPWRIGHT_STORE";
+    let own = "put it into your own configuration";
+    let fleet = SharedBudget { repo_day: config.budget.repo_day, ..SharedBudget::default() } != config.budget;
+    let rules = [
+        (config.state_dir.is_some(), "`state_dir`: a repository does not decide where state is kept", place),
+        (config.store.is_some(), "`store`: a repository does not decide where state is kept", place),
+        (!config.prices.is_empty(), "`prices`: a repository does not decide what its own rounds seem to cost", own),
+        (fleet, "`budget.fleet`: a repository does not decide about other repositories", own),
+    ];
+    rules.into_iter().filter(|(is_said, ..)| *is_said).map(|(_, text, hint)| (text.to_owned(), hint))
 }
 
 fn read_file(path: &Path, shown: &str) -> Result<Option<Config>, Vec<Finding>> {

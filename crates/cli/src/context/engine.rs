@@ -11,6 +11,7 @@ use loopwright::proc::Cancel;
 use loopwright::store::Store;
 use loopwright::{Engine, EngineError, Identity, Settings};
 use loopwright_core::outcome::RoundOutcome;
+use loopwright_core::prices::Prices;
 use loopwright_core::spec::{CheckedSpec, LoopSpec, Role};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,6 +30,7 @@ impl Context {
         settings.extra_path = self.extra_path(work_tree);
         settings.home = self.env.home.clone();
         settings.known_secrets = self.env.secrets.clone();
+        settings.prices = Arc::new(Prices::new(config.prices.clone()));
         if let Some(who) = &config.identity {
             settings.identity = Identity { name: who.name.clone(), email: who.email.clone() };
         }

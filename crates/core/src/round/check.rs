@@ -9,6 +9,7 @@ use super::{Action, Misfit, Phase, Round, Step};
 use crate::budget;
 use crate::level::LoopLevel;
 use crate::outcome::RoundOutcome;
+use crate::spec::Role;
 use crate::verdict::Judgement;
 
 /// Proof that the gates passed and that a checker, or at L1 the loop's own choice, let the candidate go on.
@@ -43,9 +44,7 @@ pub(super) fn started(mut round: Round, started: AgentStarted) -> Result<Step, M
         return Err(round.misfit("checker-started", "a checker of another attempt is due"));
     }
     round.facts.attempt_mut().checker_tries += 1;
-    round.facts.cookie = Some(started.cookie);
-    round.facts.reserved = Some(started.reserved);
-    round.facts.nonce = started.nonce;
+    round.facts.agent_started(Role::Checker, started);
     Ok(round.to(Phase::Checking(passed, AgentRun::Started), Vec::new()))
 }
 
@@ -56,10 +55,7 @@ pub(super) fn checked(mut round: Round, checked: Checked) -> Result<Step, Misfit
     if checked.attempt != round.facts.attempt_number() {
         return Err(round.misfit("checked", "the verdict is for another attempt"));
     }
-    round.facts.cookie = None;
-    round.facts.reserved = None;
-    round.facts.nonce = None;
-    round.facts.spend = round.facts.spend.plus(checked.spend);
+    round.facts.agent_ended(checked.spend, checked.models);
     let unusable = unusable(&checked.end);
     // What a checker left that did not end well is no verdict, in reports neither.
     round.facts.attempt_mut().judgement = unusable.is_none().then(|| checked.judgement.clone());

@@ -1,6 +1,6 @@
 //! What can happen to a round. Every event is recorded before anything is done about it; a round is the fold of its events.
 
-use crate::budget::{BudgetLimit, ModelSpend, Reservation, Spend};
+use crate::budget::{Account, BudgetLimit, ModelSpend, Reservation, Spend};
 use crate::gate::GateResult;
 use crate::human_gate::GateDecision;
 use crate::network::Traffic;
@@ -184,6 +184,9 @@ pub struct Recalled {
     pub settled_items: Vec<String>,
     /// Last rounds in a line each, for the maker.
     pub history: Vec<String>,
+    /// Days and months that this round draws on, as they stand before it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accounts: Vec<Account>,
 }
 
 /// A probe's answer.
@@ -237,6 +240,9 @@ pub struct AgentStarted {
     pub cookie: String,
     /// Its worst case.
     pub reserved: Reservation,
+    /// The day that bears its cost, `YYYY-MM-DD`; on old records the day of the round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub day: Option<String>,
     /// For a checker: what its verdict must carry.
     #[serde(default)]
     pub nonce: Option<String>,

@@ -1,10 +1,12 @@
 //! What a round has gathered so far: the material of its report and of its next decision.
 
-use super::event::{AgentEnd, Boundary, ChangeFact, DeliveryResult, Item, SealFindings, Stage, Started};
-use crate::budget::{Reservation, Spend, Usage, settle};
+use super::event::{AgentEnd, AgentStarted, Boundary, ChangeFact, DeliveryResult, Item, SealFindings, Stage, Started};
+use crate::budget::{Bill, ModelSpend, Reservation, Spend, Usage, settle};
 use crate::gate::GateResult;
+use crate::level::LoopLevel;
 use crate::network::Traffic;
 use crate::outbox::StagedItem;
+use crate::spec::Role;
 use crate::verdict::Judgement;
 use serde::{Deserialize, Serialize};
 
@@ -62,6 +64,19 @@ impl Attempt {
     }
 }
 
+/// The agent that was started and has not ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Running {
+    /// The role it plays.
+    pub role: Role,
+    /// The attempt, from 1.
+    pub attempt: u32,
+    /// Its name.
+    pub agent: String,
+    /// The day that bears its cost.
+    pub day: Option<String>,
+}
+
 /// All a round knows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
@@ -85,6 +100,12 @@ pub struct Facts {
     pub reasons: Vec<Reason>,
     /// What was spent.
     pub spend: Spend,
+    /// The same, one bill for each start of an agent.
+    pub bills: Vec<Bill>,
+    /// The level that the loop file says, where the round runs at a lower one.
+    pub lowered_from: Option<LoopLevel>,
+    /// The running agent, if one was started and has not ended.
+    pub running: Option<Running>,
     /// The cookie of the running agent, if one was started and has not ended.
     pub cookie: Option<String>,
     /// What the running agent may use at the worst.
@@ -116,6 +137,9 @@ impl Facts {
             attempts: Vec::new(),
             reasons: Vec::new(),
             spend: Spend::default(),
+            bills: Vec::new(),
+            lowered_from: None,
+            running: None,
             cookie: None,
             reserved: None,
             nonce: None,
@@ -151,13 +175,38 @@ impl Facts {
         self.attempts.last_mut().expect("an attempt was pushed above when there was none")
     }
 
+    /// Notes that an agent is about to run.
+    pub(super) fn agent_started(&mut self, role: Role, started: AgentStarted) {
+        self.cookie = Some(started.cookie);
+        self.reserved = Some(started.reserved);
+        self.nonce = started.nonce;
+        self.running = Some(Running { role, attempt: started.attempt, agent: started.agent, day: started.day });
+    }
+
+    /// Notes that it has ended, and writes its bill.
+    pub(super) fn agent_ended(&mut self, spend: Spend, models: Vec<ModelSpend>) {
+        self.cookie = None;
+        self.reserved = None;
+        self.nonce = None;
+        self.spend = self.spend.plus(spend);
+        if let Some(Running { role, attempt, agent, day }) = self.running.take() {
+            self.bills.push(Bill { role, attempt, agent, day, spend, models });
+        }
+    }
+
     /// An agent that never came back costs what was reserved for it.
     pub(super) fn charge_lost_agent(&mut self) {
-        if let Some(reserved) = self.reserved.take() {
-            self.spend = self.spend.plus(settle(Usage::Unknown, reserved, |_| reserved.usd, 0));
+        if let Some(reserved) = self.reserved {
+            self.agent_ended(settle(Usage::Unknown, reserved, |_| reserved.usd, 0), Vec::new());
         }
-        self.cookie = None;
-        self.nonce = None;
+    }
+
+    /// What the starts of the attempt under way have cost so far.
+    #[must_use]
+    pub fn attempt_spend(&self) -> Spend {
+        let attempt = self.attempt_number();
+        let bills = self.bills.iter().filter(|bill| bill.attempt == attempt);
+        bills.fold(Spend::default(), |sum, bill| sum.plus(bill.spend))
     }
 
     pub(super) fn because(&mut self, stage: Stage, code: &str, text: impl Into<String>) {

@@ -17,7 +17,17 @@ pub(super) fn isolated(mut round: Round, isolated: Isolated) -> Result<Step, Mis
     if round.facts.started.spec.gates.iter().any(compares_with_base) {
         return Ok(round.to(Phase::Baselining, vec![Action::Baseline]));
     }
-    Ok(round.to(Phase::Making(AgentRun::Due), vec![Action::Make(None)]))
+    Ok(to_make(round))
+}
+
+/// A round that only reports has no change for its gates to judge; what they say about base was heard before.
+fn to_make(mut round: Round) -> Step {
+    if round.facts.lowered_from.is_some() {
+        let spec = &mut round.facts.started.spec;
+        spec.gates.clear();
+        spec.heldout.clear();
+    }
+    round.to(Phase::Making(AgentRun::Due), vec![Action::Make(None)])
 }
 
 fn is_red_first(gate: &Gate) -> bool {
@@ -51,5 +61,5 @@ pub(super) fn baselined(mut round: Round, baselined: Baselined) -> Result<Step, 
         let text = "every gate that must be red before is green on base";
         return Ok(round.end(RoundOutcome::NothingToDo, Stage::Isolate, "already-green", text));
     }
-    Ok(round.to(Phase::Making(AgentRun::Due), vec![Action::Make(None)]))
+    Ok(to_make(round))
 }

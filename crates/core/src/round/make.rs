@@ -6,6 +6,7 @@ use super::phase::AgentRun;
 use super::{Action, Misfit, Phase, Round, Step};
 use crate::budget;
 use crate::outcome::RoundOutcome;
+use crate::spec::Role;
 
 pub(super) fn started(mut round: Round, started: AgentStarted) -> Result<Step, Misfit> {
     if round.phase != Phase::Making(AgentRun::Due) {
@@ -15,8 +16,7 @@ pub(super) fn started(mut round: Round, started: AgentStarted) -> Result<Step, M
         return Err(round.misfit("maker-started", "another attempt is due"));
     }
     round.facts.attempts.push(Attempt::default());
-    round.facts.cookie = Some(started.cookie);
-    round.facts.reserved = Some(started.reserved);
+    round.facts.agent_started(Role::Maker, started);
     Ok(round.to(Phase::Making(AgentRun::Started), Vec::new()))
 }
 
@@ -24,9 +24,7 @@ pub(super) fn made(mut round: Round, made: Made) -> Result<Step, Misfit> {
     if round.phase != Phase::Making(AgentRun::Started) || made.attempt != round.facts.attempt_number() {
         return Err(round.misfit("made", "no maker of that attempt runs"));
     }
-    round.facts.cookie = None;
-    round.facts.reserved = None;
-    round.facts.spend = round.facts.spend.plus(made.spend);
+    round.facts.agent_ended(made.spend, made.models);
     let attempt = round.facts.attempt_mut();
     attempt.end = Some(made.end.clone());
     attempt.text = made.text;

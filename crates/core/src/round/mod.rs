@@ -29,7 +29,7 @@ pub use event::{
     DeliveryResult, Event, Gated, Isolated, Item, Made, PersonSaid, Probed, Recalled, Recorded, SealFindings, Sealed,
     Shown, Stage, Staged, Started, Stopped, StoppedBy,
 };
-pub use facts::{Attempt, Facts, Reason};
+pub use facts::{Attempt, Facts, Reason, Running};
 pub use gate::Passed;
 pub use phase::{AgentRun, Phase};
 

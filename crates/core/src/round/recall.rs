@@ -2,6 +2,8 @@
 
 use super::event::{Recalled, Stage};
 use super::{Action, Misfit, Phase, Round, Step};
+use crate::budget::Account;
+use crate::level::LoopLevel;
 use crate::outcome::RoundOutcome;
 
 pub(super) fn recalled(mut round: Round, recalled: Recalled) -> Result<Step, Misfit> {
@@ -11,14 +13,43 @@ pub(super) fn recalled(mut round: Round, recalled: Recalled) -> Result<Step, Mis
     round.facts.day_micros = recalled.day_micros;
     round.facts.history = recalled.history;
     let day = round.facts.started.spec.budget.day.usd;
+    // Records of rounds from before accounts were kept.
+    let day = day.filter(|_| recalled.accounts.is_empty());
     if let Some(ceiling) = day.filter(|ceiling| recalled.day_micros >= ceiling.micros()) {
         let text = format!("this loop has spent its day's {ceiling}");
         return Ok(round.end(RoundOutcome::OverBudget, Stage::Recall, "day-budget", text));
+    }
+    if let Some(full) = recalled.accounts.iter().find(|account| account.is_full()) {
+        let started = &round.facts.started;
+        let text = format!("{}; {}", full.told(), full.scope.remedy(&started.spec.name, &started.round));
+        let code = format!("{}-budget", full.scope.word());
+        return Ok(round.end(RoundOutcome::OverBudget, Stage::Recall, &code, text));
+    }
+    if let Some(low) = recalled.accounts.iter().find(|account| account.is_low()) {
+        spare(&mut round, low);
     }
     if let Some(why) = round.facts.started.refusal.clone() {
         return Ok(round.end(RoundOutcome::Refused, Stage::Isolate, "boundary", why));
     }
     Ok(after_recall(round))
+}
+
+/// What is left of a day or a month is kept for looking: the round runs as if its loop were at L1.
+fn spare(round: &mut Round, low: &Account) {
+    let declared = round.facts.started.spec.level;
+    if declared == LoopLevel::L1Report {
+        return;
+    }
+    round.facts.lowered_from = Some(declared);
+    round.facts.started.spec.level = LoopLevel::L1Report;
+    let started = &round.facts.started;
+    let text = format!(
+        "REPORT ONLY: four fifths of a budget have gone, so this round runs at L1 instead of {}: {}; {}",
+        declared.short(),
+        low.told(),
+        low.scope.remedy(&started.spec.name, &started.round),
+    );
+    round.facts.because(Stage::Recall, "soft-limit", text);
 }
 
 /// A probe filters every occurrence but one for an item that a person named.

@@ -1,5 +1,6 @@
 //! Ceilings as a loop file declares them. The arithmetic is in [`crate::budget`].
 
+use crate::budget::Allowance;
 use crate::units::{Span, Usd};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -24,9 +25,21 @@ pub struct Ceilings {
     pub idle: Option<Span>,
 }
 
+impl Ceilings {
+    /// The ceilings of money and tokens: what can be summed over many starts.
+    #[must_use]
+    pub fn allowance(&self) -> Allowance {
+        Allowance { usd: self.usd, tokens: self.tokens }
+    }
+}
+
 /// A loop's ceilings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
 pub struct BudgetSpec {
+    /// For one start of an agent, in whatever role.
+    pub role: Ceilings,
+    /// For all starts of one attempt.
+    pub attempt: Ceilings,
     /// For one round.
     pub round: Ceilings,
     /// For one item over all its rounds.
@@ -45,6 +58,8 @@ impl Default for BudgetSpec {
                 turns: Some(100),
                 idle: Some(Span::secs(5 * 60)),
             },
+            role: Ceilings::default(),
+            attempt: Ceilings::default(),
             item: Ceilings::default(),
             day: Ceilings { usd: Some(Usd(20_000_000)), ..Ceilings::default() },
         }

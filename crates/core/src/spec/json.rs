@@ -57,6 +57,12 @@ impl Serialize for BudgetSpec {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let defaults = Self::default();
         let mut map = serializer.serialize_map(None)?;
+        if self.role != defaults.role {
+            map.serialize_entry("role", &Scope { ceilings: &self.role, defaults: defaults.role })?;
+        }
+        if self.attempt != defaults.attempt {
+            map.serialize_entry("attempt", &Scope { ceilings: &self.attempt, defaults: defaults.attempt })?;
+        }
         map.serialize_entry("round", &Scope { ceilings: &self.round, defaults: defaults.round })?;
         if self.item != defaults.item {
             map.serialize_entry("item", &Scope { ceilings: &self.item, defaults: defaults.item })?;

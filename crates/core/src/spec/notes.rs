@@ -32,7 +32,7 @@ pub(super) fn notes(spec: &LoopSpec) -> Vec<String> {
 }
 
 /// Keys that are part of the format and that this build does not act on.
-fn without_effect(spec: &LoopSpec) -> [(bool, &'static str); 8] {
+fn without_effect(spec: &LoopSpec) -> [(bool, &'static str); 10] {
     let fallback = spec.agents.values().any(|agent| !agent.fallback.is_empty());
     [
         (!spec.paths.is_empty(), "`paths`"),
@@ -40,10 +40,17 @@ fn without_effect(spec: &LoopSpec) -> [(bool, &'static str); 8] {
         (spec.lfs != Switch::Off, "`lfs`"),
         (!spec.locks.is_empty(), "`locks`"),
         (spec.priority != 0, "`priority`"),
-        (spec.budget.item != Ceilings::default(), "`budget.item`"),
+        (is_timed(&spec.budget.attempt), "time and turns of `budget.attempt`"),
+        (is_timed(&spec.budget.item), "time and turns of `budget.item`"),
+        (is_timed(&spec.budget.day), "time and turns of `budget.day`"),
         (fallback, "`fallback`"),
         (spec.open_max != 3, "`open_max`"),
     ]
+}
+
+/// Only money and tokens are summed over several starts.
+fn is_timed(ceilings: &Ceilings) -> bool {
+    ceilings.wall.is_some() || ceilings.turns.is_some() || ceilings.idle.is_some()
 }
 
 /// Declared parts of verification that this build cannot perform.

@@ -151,7 +151,12 @@ pub(crate) fn strangers(round: &Round, choice: &Choice) -> Vec<Event> {
     let attempt = round.facts().attempt_number().saturating_add(u32::from(choice.a % 2));
     vec![
         Event::Started(Box::new(start(choice))),
-        Event::Recalled(Recalled { day_micros: 5, settled_items: vec!["a".into()], history: vec!["b".into()] }),
+        Event::Recalled(Recalled {
+            day_micros: 5,
+            settled_items: vec!["a".into()],
+            history: vec!["b".into()],
+            accounts: Vec::new(),
+        }),
         probed(choice),
         Event::Isolated(Isolated { base: "b0".into(), branch: None }),
         Event::Baselined(Baselined { results: results(round, choice) }),
@@ -243,6 +248,7 @@ pub(crate) fn agent(attempt: u32) -> AgentStarted {
         model: None,
         cookie: "c".into(),
         reserved,
+        day: None,
         nonce: None,
     }
 }

@@ -145,7 +145,16 @@ fn probed(words: &Words<'_>) -> Probed {
 
 fn agent(attempt: u32, nonce: Option<String>) -> AgentStarted {
     let reserved = Reservation { tokens: 100, usd: Usd(1_000_000) };
-    AgentStarted { attempt, agent: "scripted".into(), version: None, model: None, cookie: "c".into(), reserved, nonce }
+    AgentStarted {
+        attempt,
+        agent: "scripted".into(),
+        version: None,
+        model: None,
+        cookie: "c".into(),
+        reserved,
+        day: None,
+        nonce,
+    }
 }
 
 fn spend(words: &Words<'_>) -> Spend {

@@ -30,7 +30,7 @@ impl Run<'_> {
         let desk = self.desk().await?;
         let (prompt, shown) = self.checker_brief(self.sealed_attempt()?, &desk.nonce).await?;
         let invocation = self.checker_invocation(attempt, &desk, prompt)?;
-        let reserved = self.reservation();
+        let (reserved, day) = (self.reservation(), self.today());
         let started = AgentStarted {
             attempt,
             agent: name,
@@ -38,9 +38,10 @@ impl Run<'_> {
             model: invocation.model.clone(),
             cookie: invocation.cookie.as_str().to_owned(),
             reserved,
+            day: Some(day.clone()),
             nonce: Some(desk.nonce.clone()),
         };
-        self.apply(Event::CheckerStarted(started), vec![self.reserve(reserved)]).await?;
+        self.apply(Event::CheckerStarted(started), vec![self.reserve(reserved, day)]).await?;
         let tries = self.round.facts().attempt().map_or(1, |attempt| attempt.checker_tries);
         let (outcome, transcript, wall_ms) =
             self.invoke(Role::Checker, &invocation, &format!("checker-{attempt}-{tries}")).await;

@@ -6,7 +6,7 @@ use crate::store::{Change, InboxRow, ItemRow, OutboxRow, RoundRow, SpendChange, 
 use loopwright_core::budget::Reservation;
 use loopwright_core::outbox::{self, StagedItem};
 use loopwright_core::outcome::RoundOutcome;
-use loopwright_core::round::{BoundaryLevel, Delivered, DeliveryResult, Event, Phase, Round};
+use loopwright_core::round::{BoundaryLevel, Delivered, DeliveryResult, Event, Facts, Phase, Round};
 use loopwright_core::spec::ActionKind;
 
 /// When a step happened and how long an answer may take.
@@ -114,8 +114,8 @@ fn spend_changes(before: Option<&Round>, after: &Round, when: &When, changes: &m
         return;
     }
     changes.push(Change::Spend(SpendChange {
-        // The day on which the round started bears its spend, so that what was reserved there is freed there.
-        day: clock::day(when.started_ms),
+        // The day on which the agent started bears its spend, so that what was reserved there is freed there.
+        day: bearing(old, when),
         repo: new.started.repo.clone(),
         loop_name: new.started.spec.name.clone(),
         reserved_micros: -clamp(freed.usd.micros()),
@@ -123,6 +123,12 @@ fn spend_changes(before: Option<&Round>, after: &Round, when: &When, changes: &m
         reserved_tokens: -clamp(freed.tokens),
         settled_tokens: tokens,
     }));
+}
+
+/// The day that bears what the running agent costs. Old records do not say: there it is the round's.
+fn bearing(facts: &Facts, when: &When) -> String {
+    let day = facts.running.as_ref().and_then(|running| running.day.clone());
+    day.unwrap_or_else(|| clock::day(when.started_ms))
 }
 
 /// The items that leave, in one state.
@@ -264,7 +270,9 @@ fn stats(round: &Round, outcome: RoundOutcome, when: &When) -> StatsChange {
 fn item_row(round: &Round, outcome: RoundOutcome, when: &When, changes: &mut Vec<Change>) {
     let facts = round.facts();
     // A dry run leaves its item to a real one.
-    let Some(item) = facts.item.as_ref().filter(|_| !facts.started.dry_run) else { return };
+    // So does one that only looked, to spare a budget.
+    let leaves = facts.started.dry_run || facts.lowered_from.is_some();
+    let Some(item) = facts.item.as_ref().filter(|_| !leaves) else { return };
     let good = matches!(outcome, RoundOutcome::Shipped | RoundOutcome::Reported | RoundOutcome::Escalated);
     let failures = if good { 0 } else { when.item_failures + 1 };
     let given_up = failures >= ITEM_FAILURES_MAX;

@@ -44,7 +44,7 @@ impl Run<'_> {
         self.warm(&workspace.base, Stage::Make).await?;
         staging::clear(&workspace.outbox).map_err(|error| Trouble::broke(Stage::Make, "outbox", &error))?;
         let invocation = self.maker_invocation(attempt, feedback).await?;
-        let reserved = self.reservation();
+        let (reserved, day) = (self.reservation(), self.today());
         let started = AgentStarted {
             attempt,
             agent: self.bind.maker.name().to_owned(),
@@ -52,9 +52,10 @@ impl Run<'_> {
             model: invocation.model.clone(),
             cookie: invocation.cookie.as_str().to_owned(),
             reserved,
+            day: Some(day.clone()),
             nonce: None,
         };
-        self.apply(Event::MakerStarted(started), vec![self.reserve(reserved)]).await?;
+        self.apply(Event::MakerStarted(started), vec![self.reserve(reserved, day)]).await?;
         let (outcome, transcript, wall_ms) = self.invoke(Role::Maker, &invocation, &format!("maker-{attempt}")).await;
         let body = self.spaces.engine().read_blob(&workspace.base, PR_BODY, PR_BODY_MAX).await;
         let body = body.map_err(|error| Trouble::broke(Stage::Make, "outbox", &error))?;
@@ -120,21 +121,26 @@ impl Run<'_> {
         budget::reservation(&spec.budget.round, spec.attempts, roles)
     }
 
+    /// The day that bears what starts now.
+    pub(super) fn today(&self) -> String {
+        clock::day(self.engine.now_ms())
+    }
+
     /// The reservation as a row: refused, with the whole batch, when the day has no room for it.
-    pub(super) fn reserve(&self, reserved: Reservation) -> Change {
+    pub(super) fn reserve(&self, reserved: Reservation, day: String) -> Change {
         let started = &self.round.facts().started;
-        let day = &started.spec.budget.day;
+        let most = &started.spec.budget.day;
         let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         Change::Reserve(Reserve {
             repo: started.repo.clone(),
             loop_name: started.spec.name.clone(),
-            day: clock::day(self.started_ms),
+            day,
             micros: number(reserved.usd.micros()),
             tokens: number(reserved.tokens),
             ceilings: vec![Ceiling {
                 scope: SpendScope::Loop,
-                micros: day.usd.map(|usd| number(usd.micros())),
-                tokens: day.tokens.map(number),
+                micros: most.usd.map(|usd| number(usd.micros())),
+                tokens: most.tokens.map(number),
             }],
         })
     }

@@ -34,6 +34,7 @@ impl Run<'_> {
             day_micros: u64::try_from(spend.reserved_micros.saturating_add(spend.settled_micros)).unwrap_or(0),
             settled_items: bounds::list(settled),
             history: history.collect(),
+            accounts: Vec::new(),
         }))
     }
 }

@@ -34,9 +34,16 @@ fn agent(at: &At<'_>) -> Option<AgentSpec> {
 /// Ceilings; what a scope does not name keeps its default, and `none` lifts it.
 pub(super) fn budget(at: &At<'_>) -> Option<BudgetSpec> {
     const SEED: [&str; 4] = ["max_input_tokens", "max_output_tokens", "max_total_tokens", "max_iters_per_round"];
-    let fields = at.fields(&["round", "item", "day", SEED[0], SEED[1], SEED[2], SEED[3]])?;
+    let fields = at.fields(&["round", "item", "day", "role", "attempt", SEED[0], SEED[1], SEED[2], SEED[3]])?;
     let mut budget = BudgetSpec::default();
-    for (key, scope) in [("round", &mut budget.round), ("item", &mut budget.item), ("day", &mut budget.day)] {
+    let scopes = [
+        ("role", &mut budget.role),
+        ("attempt", &mut budget.attempt),
+        ("round", &mut budget.round),
+        ("item", &mut budget.item),
+        ("day", &mut budget.day),
+    ];
+    for (key, scope) in scopes {
         if let Some(at) = fields.get(key) {
             ceilings(&at, scope);
         }

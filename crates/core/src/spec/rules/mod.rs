@@ -138,7 +138,14 @@ fn unread(rules: &mut Rules, spec: &LoopSpec) {
 
 fn budgets(rules: &mut Rules, spec: &LoopSpec) {
     let budget = &spec.budget;
-    for (scope, ceilings) in [("round", &budget.round), ("item", &budget.item), ("day", &budget.day)] {
+    let scopes = [
+        ("role", &budget.role),
+        ("attempt", &budget.attempt),
+        ("round", &budget.round),
+        ("item", &budget.item),
+        ("day", &budget.day),
+    ];
+    for (scope, ceilings) in scopes {
         check_ceilings(rules, &Path::to("budget").key(scope), ceilings);
     }
 }

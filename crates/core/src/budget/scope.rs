@@ -1,0 +1,251 @@
+//! Scopes of spend: what a ceiling is laid on, how full it is, and how people are told. Who keeps the sums is not known here.
+
+use super::Reservation;
+use crate::units::Usd;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a ceiling is laid on, from the narrowest to the widest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// One start of an agent in a role.
+    Role,
+    /// All starts of one attempt.
+    Attempt,
+    /// One round.
+    Round,
+    /// One item over all its rounds.
+    Item,
+    /// One loop's day.
+    Day,
+    /// One repository's day.
+    RepoDay,
+    /// The day of everything in the store.
+    FleetDay,
+    /// The month of everything in the store.
+    FleetMonth,
+}
+
+impl Scope {
+    /// The word in reports and JSON.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Role => "role",
+            Self::Attempt => "attempt",
+            Self::Round => "round",
+            Self::Item => "item",
+            Self::Day => "day",
+            Self::RepoDay => "repo-day",
+            Self::FleetDay => "fleet-day",
+            Self::FleetMonth => "fleet-month",
+        }
+    }
+
+    /// Whose money it is, for people.
+    #[must_use]
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Role => "one start of an agent",
+            Self::Attempt => "the attempt",
+            Self::Round => "the round",
+            Self::Item => "the item",
+            Self::Day => "the loop's day",
+            Self::RepoDay => "the repository's day",
+            Self::FleetDay => "the day of all loops",
+            Self::FleetMonth => "the month of all loops",
+        }
+    }
+
+    /// Whether its sum begins anew by itself, with a day or a month.
+    #[must_use]
+    pub fn is_periodic(self) -> bool {
+        matches!(self, Self::Day | Self::RepoDay | Self::FleetDay | Self::FleetMonth)
+    }
+
+    /// How a person gets more room.
+    #[must_use]
+    pub fn remedy(self, loop_name: &str, round: &str) -> String {
+        match self {
+            Self::Role => "raise `budget.role` in the loop file".to_owned(),
+            Self::Attempt => "raise `budget.attempt` in the loop file".to_owned(),
+            Self::Round => {
+                format!("`loopwright budget raise {loop_name} --round {round} --usd N`, or raise `budget.round`")
+            }
+            Self::Item => "raise `budget.item` in the loop file".to_owned(),
+            Self::Day => format!("`loopwright budget raise {loop_name} --usd N` for today, or raise `budget.day`"),
+            Self::RepoDay => "raise `budget.repo.day` in your configuration".to_owned(),
+            Self::FleetDay => "raise `budget.fleet.day` in your configuration".to_owned(),
+            Self::FleetMonth => "raise `budget.fleet.month` in your configuration".to_owned(),
+        }
+    }
+}
+
+/// A ceiling in money, in tokens, in both, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Allowance {
+    /// Money.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usd: Option<Usd>,
+    /// Tokens of all kinds together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+}
+
+impl Allowance {
+    /// Whether nothing is limited.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The tighter of two, for money and for tokens.
+    #[must_use]
+    pub fn tightest(self, other: Self) -> Self {
+        Self { usd: least(self.usd, other.usd), tokens: least(self.tokens, other.tokens) }
+    }
+
+    /// The same with this much more room; what is not limited stays so.
+    #[must_use]
+    pub fn raised(self, by: Reservation) -> Self {
+        Self {
+            usd: self.usd.map(|most| Usd(most.0.saturating_add(by.usd.0))),
+            tokens: self.tokens.map(|most| most.saturating_add(by.tokens)),
+        }
+    }
+
+    /// What is left of it after this use; nothing is left of a ceiling that was passed.
+    #[must_use]
+    pub fn less(self, used: Reservation) -> Self {
+        Self {
+            usd: self.usd.map(|most| Usd(most.0.saturating_sub(used.usd.0))),
+            tokens: self.tokens.map(|most| most.saturating_sub(used.tokens)),
+        }
+    }
+
+    /// Whether this use is beyond it.
+    #[must_use]
+    pub fn is_passed_by(self, used: Reservation) -> bool {
+        self.usd.is_some_and(|most| used.usd > most) || self.tokens.is_some_and(|most| used.tokens > most)
+    }
+}
+
+fn least<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (one, other) => one.or(other),
+    }
+}
+
+impl std::fmt::Display for Allowance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.usd, self.tokens) {
+            (Some(usd), Some(tokens)) => write!(f, "{usd} and {tokens} tokens"),
+            (Some(usd), None) => write!(f, "{usd}"),
+            (None, Some(tokens)) => write!(f, "{tokens} tokens"),
+            (None, None) => f.write_str("no ceiling"),
+        }
+    }
+}
+
+/// From this part of a day's or a month's ceiling on a round only reports.
+const SOFT_PERCENT: u128 = 80;
+
+/// A scope with its ceiling and what has gone from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    /// Whose it is.
+    pub scope: Scope,
+    /// What it may come to.
+    pub ceiling: Allowance,
+    /// What was spent.
+    pub spent: Reservation,
+    /// What is held back for agents that run.
+    pub reserved: Reservation,
+}
+
+impl Account {
+    /// Spent and held back together.
+    #[must_use]
+    pub fn used(&self) -> Reservation {
+        self.spent.plus(self.reserved)
+    }
+
+    /// What may still be used.
+    #[must_use]
+    pub fn left(&self) -> Allowance {
+        self.ceiling.less(self.used())
+    }
+
+    /// Whether nothing is left, of money or of tokens.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.reaches(100)
+    }
+
+    /// Whether it is time to be careful: a day or a month of which four fifths have gone.
+    #[must_use]
+    pub fn is_low(&self) -> bool {
+        self.scope.is_periodic() && self.reaches(SOFT_PERCENT)
+    }
+
+    fn reaches(&self, percent: u128) -> bool {
+        let used = self.used();
+        let at = |used: u64, most: Option<u64>| {
+            most.is_some_and(|most| u128::from(used) * 100 >= u128::from(most) * percent)
+        };
+        at(used.usd.0, self.ceiling.usd.map(|usd| usd.0)) || at(used.tokens, self.ceiling.tokens)
+    }
+
+    /// Whose ceiling it is, how high, and what has gone from it, in the ceiling's own units.
+    #[must_use]
+    pub fn told(&self) -> String {
+        let in_units = |amount: Reservation| {
+            Allowance { usd: self.ceiling.usd.map(|_| amount.usd), tokens: self.ceiling.tokens.map(|_| amount.tokens) }
+                .to_string()
+        };
+        let (spent, reserved) = (in_units(self.spent), in_units(self.reserved));
+        format!("{} may cost {}; {spent} are spent and {reserved} reserved", self.scope.label(), self.ceiling)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account(scope: Scope, usd: u64, spent: u64, reserved: u64) -> Account {
+        let amount = |usd| Reservation { usd: Usd(usd), tokens: 7 };
+        let ceiling = Allowance { usd: Some(Usd(usd)), tokens: None };
+        Account { scope, ceiling, spent: amount(spent), reserved: amount(reserved) }
+    }
+
+    #[test]
+    fn four_fifths_of_a_day_are_low_and_all_of_it_is_full() {
+        let table = [(70, 9, false, false), (70, 10, true, false), (99, 0, true, false), (90, 10, true, true)];
+        for (spent, reserved, low, full) in table {
+            let day = account(Scope::Day, 100, spent, reserved);
+            assert_eq!((day.is_low(), day.is_full()), (low, full), "{spent} + {reserved}");
+        }
+        assert!(!account(Scope::Item, 100, 99, 0).is_low(), "only what begins anew by itself is spared");
+        assert!(account(Scope::FleetMonth, 0, 0, 0).is_full(), "nothing may be spent of nothing");
+    }
+
+    #[test]
+    fn an_account_says_whose_it_is_and_what_has_gone() {
+        let day = account(Scope::Day, 20_000_000, 15_500_000, 830_000);
+        assert_eq!(day.told(), "the loop's day may cost 20.00 USD; 15.50 USD are spent and 0.83 USD reserved");
+        let remedy = Scope::Day.remedy("fix", "r1");
+        assert_eq!(remedy, "`loopwright budget raise fix --usd N` for today, or raise `budget.day`");
+    }
+
+    #[test]
+    fn the_tighter_of_two_ceilings_holds_and_none_is_no_ceiling() {
+        let of = |usd: Option<u64>, tokens| Allowance { usd: usd.map(Usd), tokens };
+        assert_eq!(of(Some(3), None).tightest(of(Some(5), Some(9))), of(Some(3), Some(9)));
+        let raised = of(Some(3), None).raised(Reservation { usd: Usd(2), tokens: 50 });
+        assert_eq!(raised, of(Some(5), None), "what was not limited stays so");
+        assert!(of(Some(3), None).is_passed_by(Reservation { usd: Usd(4), tokens: 0 }));
+        assert!(!of(Some(3), Some(1)).is_passed_by(Reservation { usd: Usd(3), tokens: 1 }));
+    }
+}
