@@ -15,11 +15,7 @@ const OPAQUE: &str = "user.overlay.opaque";
 /// Removes `.git` and every tracked file, and with them the marks that tracked files are gone. Answers with the tracked
 /// paths that had been changed, where the folder holds changes only.
 pub(super) fn keep_untracked(root: &Path, tracked: &BTreeSet<String>) -> io::Result<Vec<String>> {
-    let git = root.join(".git");
-    match fs::symlink_metadata(&git) {
-        Ok(_) => remove_tree(&git)?,
-        Err(_) => {}
-    }
+    remove_tree(&root.join(".git"))?;
     let mut put_back = Vec::new();
     let mut left = vec![Place { dir: root.to_owned(), name: String::new(), depth: Depth::default() }];
     while let Some(place) = left.pop() {
