@@ -100,6 +100,11 @@ impl Agent {
         }
     }
 
+    /// How much longer than the others it takes to get going.
+    pub(super) fn slowness(self) -> u32 {
+        if self == Self::Opencode { 2 } else { 1 }
+    }
+
     pub(super) fn command(self, how: How, place: &Place, address: &str) -> Result<Command, String> {
         let mut command = Command::new(program(self.name()));
         let path = format!("{}:/usr/bin:/bin", agents::bin_dir().display());

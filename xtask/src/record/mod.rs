@@ -68,7 +68,7 @@ fn record(agent: Agent, case: &Case) -> Result<(), String> {
     command.stderr(std::fs::File::create(place.file("stderr")).map_err(broke)?);
     let started = Instant::now();
     let mut child = command.spawn().map_err(|error| format!("start `{}`: {error}", agent.name()))?;
-    let ended = wait(&mut child, case.wall).map_err(broke)?;
+    let ended = wait(&mut child, case.wall * agent.slowness()).map_err(broke)?;
     model.stop();
     keep(agent, case, &place, &model.address, ended)?;
     let end = ended.map_or_else(|| "killed".to_owned(), show);

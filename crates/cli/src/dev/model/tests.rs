@@ -311,7 +311,7 @@ fn usage_is_told_in_the_words_that_a_protocol_has() {
     let text = "@ any\nusage input=10 output=5 cache_read=3 cache_write=2\nrun ls\n";
     let usage = whole(stage(text).choose(&claude(), 1)).usage;
     assert_eq!((usage.input, usage.cache_write), (10, 2));
-    let usage = whole(stage(text).choose(&codex(), 1)).usage;
+    let usage = whole(stage(text).choose(&asked(Protocol::Chat, codex().tools), 1)).usage;
     assert_eq!((usage.input, usage.cache_read, usage.cache_write), (12, 3, 0));
 }
 

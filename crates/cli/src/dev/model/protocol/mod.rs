@@ -113,7 +113,8 @@ impl Protocol {
             Self::Anthropic => anthropic::failed(code, text),
             Self::Responses => responses::failed(reply, code, text),
             Self::Chat => data(&json!({ "error": { "message": text, "type": code, "code": code } })),
-            Self::Gemini => data(&json!({ "error": { "code": 500, "message": text, "status": code } })),
+            // This one breaks the form of its own stream.
+            Self::Gemini => format!("{}\n", json!({ "error": { "code": 503, "message": text, "status": code } })),
         }
     }
 
@@ -136,8 +137,8 @@ impl Protocol {
     /// What a usage is in this protocol's words, which not all have one for tokens written to a cache.
     pub(super) fn tells(self, usage: Usage) -> Usage {
         match self {
-            Self::Anthropic => usage,
-            Self::Responses | Self::Chat | Self::Gemini => usage.without_cache_write(),
+            Self::Anthropic | Self::Responses => usage,
+            Self::Chat | Self::Gemini => usage.without_cache_write(),
         }
     }
 }

@@ -140,7 +140,7 @@ fn call_item(reply: &Reply, call: &Call) -> Value {
 fn usage(usage: Usage) -> Value {
     json!({
         "input_tokens": usage.prompt(),
-        "input_tokens_details": { "cached_tokens": usage.cache_read },
+        "input_tokens_details": { "cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write },
         "output_tokens": usage.output,
         "output_tokens_details": { "reasoning_tokens": 0 },
         "total_tokens": usage.total(),

@@ -71,28 +71,28 @@ fn responses_stream_named_events() {
     check(
         Protocol::Responses,
         &expect![[r#"
-        event: response.created
-        data: {"type":"response.created","response":{"id":"resp_000007","object":"response","created_at":1700000000,"status":"in_progress","incomplete_details":null,"error":null,"model":"m1","output":[],"usage":null}}
+            event: response.created
+            data: {"type":"response.created","response":{"id":"resp_000007","object":"response","created_at":1700000000,"status":"in_progress","incomplete_details":null,"error":null,"model":"m1","output":[],"usage":null}}
 
-        event: response.output_item.added
-        data: {"type":"response.output_item.added","output_index":0,"item":{"id":"msg_000007","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":"I will look.","annotations":[]}]}}
+            event: response.output_item.added
+            data: {"type":"response.output_item.added","output_index":0,"item":{"id":"msg_000007","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":"I will look.","annotations":[]}]}}
 
-        event: response.output_text.delta
-        data: {"type":"response.output_text.delta","item_id":"msg_000007","output_index":0,"content_index":0,"delta":"I will look."}
+            event: response.output_text.delta
+            data: {"type":"response.output_text.delta","item_id":"msg_000007","output_index":0,"content_index":0,"delta":"I will look."}
 
-        event: response.output_item.done
-        data: {"type":"response.output_item.done","output_index":0,"item":{"id":"msg_000007","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":"I will look.","annotations":[]}]}}
+            event: response.output_item.done
+            data: {"type":"response.output_item.done","output_index":0,"item":{"id":"msg_000007","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":"I will look.","annotations":[]}]}}
 
-        event: response.output_item.added
-        data: {"type":"response.output_item.added","output_index":1,"item":{"id":"fc_000007","type":"function_call","status":"completed","call_id":"call_t002_7","name":"bash","arguments":"{\"command\":\"ls\"}"}}
+            event: response.output_item.added
+            data: {"type":"response.output_item.added","output_index":1,"item":{"id":"fc_000007","type":"function_call","status":"completed","call_id":"call_t002_7","name":"bash","arguments":"{\"command\":\"ls\"}"}}
 
-        event: response.output_item.done
-        data: {"type":"response.output_item.done","output_index":1,"item":{"id":"fc_000007","type":"function_call","status":"completed","call_id":"call_t002_7","name":"bash","arguments":"{\"command\":\"ls\"}"}}
+            event: response.output_item.done
+            data: {"type":"response.output_item.done","output_index":1,"item":{"id":"fc_000007","type":"function_call","status":"completed","call_id":"call_t002_7","name":"bash","arguments":"{\"command\":\"ls\"}"}}
 
-        event: response.completed
-        data: {"type":"response.completed","response":{"id":"resp_000007","object":"response","created_at":1700000000,"status":"completed","incomplete_details":null,"error":null,"model":"m1","output":[{"id":"msg_000007","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":"I will look.","annotations":[]}]},{"id":"fc_000007","type":"function_call","status":"completed","call_id":"call_t002_7","name":"bash","arguments":"{\"command\":\"ls\"}"}],"usage":{"input_tokens":15,"input_tokens_details":{"cached_tokens":3},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":20}}}
+            event: response.completed
+            data: {"type":"response.completed","response":{"id":"resp_000007","object":"response","created_at":1700000000,"status":"completed","incomplete_details":null,"error":null,"model":"m1","output":[{"id":"msg_000007","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":"I will look.","annotations":[]}]},{"id":"fc_000007","type":"function_call","status":"completed","call_id":"call_t002_7","name":"bash","arguments":"{\"command\":\"ls\"}"}],"usage":{"input_tokens":15,"input_tokens_details":{"cached_tokens":3,"cache_write_tokens":2},"output_tokens":5,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":20}}}
 
-    "#]],
+        "#]],
     );
 }
 
