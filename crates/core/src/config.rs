@@ -2,13 +2,17 @@
 //!
 //! Opens no file and reads no environment; the command line hands in texts and says where each came from.
 
+mod providers;
+
+pub use providers::{KeySource, KeyStyle, ProviderConfig, built_in};
+
 use crate::budget::Allowance;
 use crate::spec::path::Path;
 use crate::spec::problem::{ProblemKind, quoted};
 use crate::spec::reader::value::{At, Fields, Findings};
 use crate::spec::source::Source;
 use crate::spec::tree::{self, Node, Value};
-use crate::spec::{AgentSpec, Problems, Role, reader, rules};
+use crate::spec::{AgentSpec, AgentUse, Problems, Role, reader, rules};
 use crate::units::{Span, Usd};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -78,6 +82,10 @@ pub struct Config {
     pub repos: Vec<String>,
     /// Ceilings over all loops.
     pub budget: SharedBudget,
+    /// Model providers; only the user's own file may name them.
+    pub providers: BTreeMap<String, ProviderConfig>,
+    /// Agents whose own sign-in loops may use; only the user's own file may name them.
+    pub logins: Vec<AgentUse>,
 }
 
 /// Ceilings that many loops share. Each source may only tighten what another one said.
@@ -101,7 +109,7 @@ impl SharedBudget {
     }
 }
 
-const KEYS: [&str; 12] = [
+const KEYS: [&str; 14] = [
     "forge",
     "state_dir",
     "store",
@@ -114,6 +122,8 @@ const KEYS: [&str; 12] = [
     "sensitive",
     "repos",
     "budget",
+    "providers",
+    "logins",
 ];
 
 /// Reads a configuration file. `file` is the name messages show.
@@ -150,6 +160,8 @@ fn read(root: &At<'_>) -> Config {
     fields.set("sensitive", &mut config.sensitive, At::texts);
     fields.set("repos", &mut config.repos, At::texts);
     fields.set("budget", &mut config.budget, budget);
+    fields.set("providers", &mut config.providers, providers::read);
+    fields.set("logins", &mut config.logins, providers::read_logins);
     config
 }
 
@@ -301,6 +313,13 @@ impl Effective {
         self.config.forge.as_deref().unwrap_or("local")
     }
 
+    /// The model providers in the order in which an agent that can use any of them takes one; built-in ones are there
+    /// whether or not their keys are.
+    #[must_use]
+    pub fn providers(&self) -> Vec<(String, ProviderConfig)> {
+        providers::effective(&self.config.providers)
+    }
+
     /// Every effective value with its origin, sorted by key; defaults are listed too.
     #[must_use]
     pub fn settings(&self) -> Vec<Setting> {
@@ -309,6 +328,7 @@ impl Effective {
             approvals_expire: Some(DEFAULT_EXPIRE),
             retention_days: Some(DEFAULT_DAYS),
             log_retention_days: Some(DEFAULT_DAYS),
+            providers: self.providers().into_iter().collect(),
             ..Config::default()
         };
         let mut values: BTreeMap<String, serde_json::Value> = defaults.settings().into_iter().collect();
@@ -328,6 +348,12 @@ impl Config {
         self.agents.extend(over.agents);
         self.prices.extend(over.prices);
         self.budget = self.budget.tightest(over.budget);
+        self.providers.extend(over.providers);
+        for agent in over.logins {
+            if !self.logins.contains(&agent) {
+                self.logins.push(agent);
+            }
+        }
         for (mine, more) in [(&mut self.sensitive, over.sensitive), (&mut self.repos, over.repos)] {
             for text in more {
                 if !mine.contains(&text) {
@@ -369,6 +395,10 @@ impl Config {
         for (key, allowance) in [("repo.day", repo_day), ("fleet.day", fleet_day), ("fleet.month", fleet_month)] {
             settings.some(&format!("budget.{key}"), (!allowance.is_none()).then_some(allowance));
         }
+        for (name, provider) in &self.providers {
+            settings.some(&format!("providers.{name}"), Some(provider));
+        }
+        settings.some("logins", (!self.logins.is_empty()).then_some(&self.logins));
         settings.0
     }
 }
@@ -421,6 +451,9 @@ mod tests {
             identity = {"name":"Ada","email":"ada@example.org"} (User)
             log_retention_days = 30 (Default)
             prices.sonnet = {"input":3.0,"output":15.0,"cache_read":0.3,"cache_write":3.0} (User)
+            providers.anthropic = {"url":"https://api.anthropic.com","style":"x-api-key","key_env":"ANTHROPIC_API_KEY"} (Default)
+            providers.google = {"url":"https://generativelanguage.googleapis.com","style":"x-goog-api-key","key_env":"GEMINI_API_KEY or GOOGLE_API_KEY"} (Default)
+            providers.openai = {"url":"https://api.openai.com/v1","style":"bearer","key_env":"OPENAI_API_KEY"} (Default)
             retention.days = 30 (Default)
             sensitive = ["infra/**","deploy/**"] (Repository)
             store = "postgres://me:***@db.example.org/loops" (User)"#]]

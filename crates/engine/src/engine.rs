@@ -1,6 +1,8 @@
 //! The engine: one opened state directory that this process owns, with its doors to the store, git, processes and time.
 //! Rounds are started, resumed and decided through it; the stages themselves are in [`crate::round`].
 
+use crate::agents::providers::Asks;
+use crate::agents::{self, Login};
 use crate::boundary::{self, Host};
 use crate::clock::{Clock, SystemClock};
 use crate::egress::{Provider, Ways};
@@ -18,7 +20,7 @@ use crate::toolchains::{self, Shown};
 use crate::workspace::{self, Workspaces};
 use loopwright_core::prices::Prices;
 use loopwright_core::round::Boundary;
-use loopwright_core::spec::LoopSpec;
+use loopwright_core::spec::{AgentSpec, LoopSpec};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,6 +48,8 @@ pub struct Settings {
     pub clock: Arc<dyn Clock>,
     /// Model providers that agents may use, with their keys; only the egress proxy reads those.
     pub providers: Vec<Provider>,
+    /// Agents' own sign-ins that roles may use where there is no key.
+    pub logins: Vec<Login>,
     /// What tokens cost.
     pub prices: Arc<Prices>,
     /// Where tests make the world fail.
@@ -82,6 +86,7 @@ impl Settings {
             known_secrets: KnownSecrets::default(),
             clock: Arc::new(SystemClock),
             providers: Vec::new(),
+            logins: Vec::new(),
             prices: Arc::default(),
             seam: Seam::none(),
         }
@@ -219,15 +224,30 @@ impl Engine {
         KeepOut::new(self.places.root(), repo, self.settings.home.as_deref())
     }
 
-    /// Opens the ways of a loop's programs to the network. Without walls nothing holds programs to a way, so none is opened.
+    /// Opens the ways of a loop's programs to the network, with the providers that its agents need and no others. Without
+    /// walls nothing holds programs to a way, so only providers are left to it: no agent holds a key then either.
     ///
     /// # Errors
     /// When one cannot be opened.
     pub fn ways(&self, round: &str, rooms: &Rooms, spec: &LoopSpec) -> Result<Ways, EngineError> {
+        let needed = agents::providers::needed(spec, &self.provider_names());
+        let all = self.settings.providers.iter();
+        let providers: Vec<_> = all.filter(|provider| needed.contains(&provider.name())).cloned().collect();
         match rooms.walls() {
-            Walls::Kernel => Ok(Ways::open(&self.places.doors().join(round), spec, &self.settings.providers)?),
-            Walls::None => Ok(Ways::default()),
+            Walls::Kernel => Ok(Ways::open(&self.places.doors().join(round), spec, &providers)?),
+            Walls::None => Ok(Ways::open_near(providers)?),
         }
+    }
+
+    /// The providers there are, by name.
+    pub(crate) fn provider_names(&self) -> Vec<&str> {
+        self.settings.providers.iter().map(Provider::name).collect()
+    }
+
+    /// The sign-in that an agent has to use: its own, where its provider has no key and the user allows it.
+    pub(crate) fn login(&self, agent: &AgentSpec) -> Option<&Login> {
+        let lacks = Asks::of_spec(agent).lacks(&self.provider_names());
+        self.settings.logins.iter().find(|login| lacks && login.agent() == agent.agent)
     }
 
     /// Where paths in the loop files of a repository start.

@@ -387,11 +387,11 @@ impl Rooms {
     /// What all rooms have. Tools come last: one may lie below a private place, such as `/tmp`.
     fn room(&self, seat: Seat<'_>, files: What, way: &Way) -> Room {
         let mut room = Room { path: self.path.clone(), vars: self.vars.clone(), ..Room::default() };
+        room.vars.extend(way.vars.iter().map(|(name, value)| (name.into(), value.into())));
         if self.walls == Walls::None {
             return room;
         }
         room.confine = Some(Confine { network: way.network.clone(), ..Confine::default() });
-        room.vars.extend(way.vars.iter().map(|(name, value)| (name.into(), value.into())));
         room.put(place(seat.files), inside::WORKSPACE, files);
         room.put(seat.home, inside::HOME, self.home(seat.home));
         room.put(seat.tmp, inside::TMP, What::Writable(seat.tmp.to_owned()));

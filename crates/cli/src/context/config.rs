@@ -1,7 +1,7 @@
 //! The effective configuration: the user's file, the repository's, the environment and the flags, laid over each other in
 //! this order. The keys and their reader are in `core`.
 
-use super::{Context, Finding, error_of, read_bytes};
+use super::{Context, Finding, error_of, providers, read_bytes};
 use crate::error::CommandError;
 use loopwright_core::config::{Config, Effective, Origin, SharedBudget, read_config_file};
 use std::io;
@@ -43,10 +43,12 @@ impl Context {
         if let Some(named) = &self.env.config {
             let shown = named.to_string_lossy();
             let absent = || vec![Finding::of_file(shown.clone(), "LOOPWRIGHT_CONFIG names a file that is not there")];
-            return read_file(&self.env.cwd.join(named), &shown)?.ok_or_else(absent);
+            let config = read_file(&self.env.cwd.join(named), &shown)?.ok_or_else(absent)?;
+            return providers::objections(&shown, &config).map(|()| config);
         }
         let Some(path) = self.env.user_config() else { return Ok(Config::default()) };
-        Ok(read_file(&path, &path.to_string_lossy())?.unwrap_or_default())
+        let config = read_file(&path, &path.to_string_lossy())?.unwrap_or_default();
+        providers::objections(&path.to_string_lossy(), &config).map(|()| config)
     }
 }
 
@@ -56,7 +58,8 @@ fn keep(found: Vec<Finding>, findings: &mut Vec<Finding>) -> Config {
 }
 
 /// A file that everybody with a commit can change says nothing about where state is kept: it must not move the record, and
-/// commands outside the repository would look elsewhere. Nor does it make spend look cheaper, or speak for other repositories.
+/// commands outside the repository would look elsewhere. Nor does it make spend look cheaper, speak for other
+/// repositories, or say where keys are sent.
 fn repository_config(work_tree: &Path) -> Result<Config, Vec<Finding>> {
     let config = read_file(&work_tree.join(REPOSITORY_FILE), REPOSITORY_FILE)?.unwrap_or_default();
     let findings: Vec<_> =
@@ -74,6 +77,8 @@ fn misplaced(config: &Config) -> impl Iterator<Item = (String, &'static str)> {
         (config.store.is_some(), "`store`: a repository does not decide where state is kept", place),
         (!config.prices.is_empty(), "`prices`: a repository does not decide what its own rounds seem to cost", own),
         (fleet, "`budget.fleet`: a repository does not decide about other repositories", own),
+        (!config.providers.is_empty(), "`providers`: a repository does not decide where your keys are sent", own),
+        (!config.logins.is_empty(), "`logins`: a repository does not decide who gets your sign-in", own),
     ];
     rules.into_iter().filter(|(is_said, ..)| *is_said).map(|(_, text, hint)| (text.to_owned(), hint))
 }

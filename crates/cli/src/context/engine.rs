@@ -31,6 +31,7 @@ impl Context {
         settings.home = self.env.home.clone();
         settings.known_secrets = self.env.secrets.clone();
         settings.prices = Arc::new(Prices::new(config.prices.clone()));
+        self.provide(&effective, &mut settings);
         if let Some(who) = &config.identity {
             settings.identity = Identity { name: who.name.clone(), email: who.email.clone() };
         }

@@ -9,6 +9,7 @@ mod finding;
 pub(crate) mod inputs;
 mod loops;
 mod objections;
+mod providers;
 
 pub(crate) use bindings::script_path;
 pub(crate) use environment::Environment;

@@ -32,6 +32,7 @@ impl Context {
         self.gate_programs(repo, file, &mut found).await?;
         self.outside_paths(repo, file, &mut found)?;
         found.notes.extend(self.agent_programs(repo, spec).await?);
+        found.notes.extend(self.access()?.notes(spec));
         Ok(found)
     }
 

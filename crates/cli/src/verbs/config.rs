@@ -21,6 +21,7 @@ pub(crate) async fn run(cx: &Context) -> Ended {
     let effective = cx.config(repo.as_ref().map(|repo| repo.work_tree.as_path()))?;
     let mut settings = effective.settings();
     add_state(cx, &mut settings)?;
+    add_keys(cx, &mut settings)?;
     settings.sort_by(|a, b| a.key.cmp(&b.key));
     let document = Document { schema: 1, settings };
     cx.out.answer(&document, || page(&document));
@@ -34,6 +35,19 @@ fn add_state(cx: &Context, settings: &mut Vec<Setting>) -> Result<(), crate::err
     match settings.iter_mut().find(|setting| setting.key == "state_dir") {
         Some(setting) => setting.value = value,
         None => settings.push(Setting { key: "state_dir".to_owned(), value, origin: Origin::Default }),
+    }
+    Ok(())
+}
+
+/// Where each provider's key was found, or why it was not; never the key.
+fn add_keys(cx: &Context, settings: &mut [Setting]) -> Result<(), crate::error::CommandError> {
+    for known in cx.access()?.known {
+        let key = format!("providers.{}", known.name);
+        let setting = settings.iter_mut().find(|setting| setting.key == key);
+        if let Some(Value::Object(value)) = setting.map(|setting| &mut setting.value) {
+            let told = known.found.map_or_else(|why| format!("missing: {why}"), |place| format!("found in {place}"));
+            value.insert("key".to_owned(), Value::String(told));
+        }
     }
     Ok(())
 }

@@ -10,9 +10,12 @@ mod env;
 mod error;
 #[allow(dead_code, reason = "some of what can be heard is only said by adapters to come")]
 mod hearing;
+mod home;
 mod installed;
 mod json;
 mod listen;
+mod login;
+pub mod providers;
 mod roster;
 pub mod scripted;
 mod tools;
@@ -21,6 +24,7 @@ pub use command::Command;
 pub use error::AgentError;
 pub use installed::{Installed, find, install_hint};
 pub(crate) use listen::LINE_MAX;
+pub use login::Login;
 pub use roster::{DRIVEN, driven, driven_by};
 pub use scripted::{Scripted, main_if_asked};
 
@@ -83,7 +87,9 @@ pub struct Invocation {
 /// Where an agent reaches its model provider: base URLs as they are seen in its room, and what it shows there instead of a key.
 #[derive(Clone, Default)]
 pub struct Endpoints {
-    /// Provider's name to its base URL, such as `http://127.0.0.1:3128/provider/anthropic`.
+    /// Provider's name to its base URL, such as `http://127.0.0.1:3128/provider/anthropic`: those that the role's agent
+    /// may use. One whose provider is not here has its own sign-in below its HOME, where its program looks for it by
+    /// default, and is given neither a base URL nor a key.
     pub urls: BTreeMap<String, String>,
     /// The token of the round. It is worth nothing outside of it.
     pub token: String,

@@ -8,6 +8,9 @@
 //!                                                  /provider/NAME/…       this round's token in, the real key out
 //! ```
 //!
+//! Where there are no walls, nothing holds programs to a way, and only providers are left to it: it then listens on a free
+//! port of 127.0.0.1, and asks for the round's token all the same, so that also then no agent holds a key.
+//!
 //! Not responsible for the kernel's part: that nothing else is reachable is the sandbox's doing.
 
 mod authority;
@@ -27,14 +30,17 @@ mod ways;
 pub use dial::{Roots, World};
 pub use key::{Key, KeyError};
 pub use ledger::{Limits, Used};
-pub use provider::{KeyStyle, Provider, ProviderError};
+pub use loopwright_core::config::KeyStyle;
+pub use provider::{Provider, ProviderError};
 pub use ways::{Way, Ways};
 
 use loopwright_core::network::{Policy, RuleError, Traffic};
 use loopwright_sandbox::Network;
+use serve::Listener;
 use shared::Shared;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -87,6 +93,9 @@ pub enum EgressError {
         #[source]
         source: std::io::Error,
     },
+    /// Its port on loopback.
+    #[error("open a port on 127.0.0.1")]
+    Port(#[source] std::io::Error),
     /// The token of the round.
     #[error("make the token of a round")]
     Token(#[source] std::io::Error),
@@ -95,11 +104,20 @@ pub enum EgressError {
     Certificate(String),
 }
 
+/// Where a proxy is met.
+#[derive(Debug)]
+enum Front {
+    /// At a socket that walls lead to.
+    Socket(socket::Socket),
+    /// At a port of this machine's loopback.
+    Port,
+}
+
 /// A proxy at work. It ends, with everything that goes through it, when it is closed or dropped.
 #[derive(Debug)]
 pub struct Egress {
     shared: Arc<Shared>,
-    socket: socket::Socket,
+    front: Front,
     bundle: Option<PathBuf>,
     stop: watch::Sender<bool>,
     task: JoinHandle<()>,
@@ -114,27 +132,48 @@ impl Egress {
     pub fn open(folder: &Path, options: Options) -> Result<Self, EgressError> {
         let at = |source| EgressError::Socket { folder: folder.to_owned(), source };
         let (stop, stopped) = watch::channel(false);
-        let shared = Arc::new(Shared::new(options, stopped)?);
+        let shared = Arc::new(Shared::new(options, PORT, stopped)?);
         let socket = socket::Socket::bind(folder).map_err(at)?;
         let bundle = match &shared.authority {
             Some(authority) => Some(socket.lay("certificates.pem", authority.bundle().as_bytes()).map_err(at)?),
             None => None,
         };
-        let listener = socket.listener().map_err(at)?;
+        let listener = Listener::Socket(socket.listener().map_err(at)?);
         let task = tokio::spawn(serve::accept(Arc::clone(&shared), listener));
-        Ok(Self { shared, socket, bundle, stop, task })
+        Ok(Self { shared, front: Front::Socket(socket), bundle, stop, task })
     }
 
-    /// The host's socket.
+    /// Opens a proxy to these providers, and to nothing else, at a free port of 127.0.0.1. Needs a tokio runtime around it.
+    ///
+    /// # Errors
+    /// When there is no port, or the round's secrets cannot be made.
+    pub fn open_near(providers: Vec<Provider>) -> Result<Self, EgressError> {
+        let bound = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0));
+        let bound = bound.and_then(|listener| listener.set_nonblocking(true).map(|()| listener));
+        let bound = bound.and_then(|listener| Ok((listener.local_addr()?.port(), TcpListener::from_std(listener)?)));
+        let (port, listener) = bound.map_err(EgressError::Port)?;
+        let (stop, stopped) = watch::channel(false);
+        let shared = Arc::new(Shared::new(Options { providers, ..Options::default() }, port, stopped)?);
+        let task = tokio::spawn(serve::accept(Arc::clone(&shared), Listener::Port(listener)));
+        Ok(Self { shared, front: Front::Port, bundle: None, stop, task })
+    }
+
+    /// The host's socket, where walls lead to one.
     #[must_use]
-    pub fn socket(&self) -> &Path {
-        self.socket.path()
+    pub fn socket(&self) -> Option<&Path> {
+        match &self.front {
+            Front::Socket(socket) => Some(socket.path()),
+            Front::Port => None,
+        }
     }
 
     /// What the sandbox is told of it.
     #[must_use]
     pub fn network(&self) -> Network {
-        Network::Door { socket: self.socket().to_owned(), port: PORT }
+        match &self.front {
+            Front::Socket(socket) => Network::Door { socket: socket.path().to_owned(), port: PORT },
+            Front::Port => Network::default(),
+        }
     }
 
     /// The host's file with the certificates a confined program may trust, to be seen at [`BUNDLE_INSIDE`]; only when some
@@ -144,31 +183,43 @@ impl Egress {
         self.bundle.as_deref()
     }
 
-    /// What a confined program has in its environment to find the way.
+    /// What a program has in its environment to find the way. Without walls it needs none to anything but providers.
     #[must_use]
     pub fn env(&self) -> Vec<(&'static str, String)> {
-        let proxy = format!("http://127.0.0.1:{PORT}");
-        let direct = self.shared.direct();
-        let mut env = Vec::new();
-        for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"] {
-            env.push((name, proxy.clone()));
-        }
-        env.extend([("NO_PROXY", direct.clone()), ("no_proxy", direct), ("NODE_USE_ENV_PROXY", "1".to_owned())]);
-        if self.bundle.is_some() {
-            env.extend(CERTIFICATE_VARIABLES.map(|name| (name, BUNDLE_INSIDE.to_owned())));
-        }
+        let mut env = match self.front {
+            Front::Socket(_) => self.proxy_env(),
+            Front::Port => Vec::new(),
+        };
         if !self.shared.providers.is_empty() {
-            env.push(("LOOPWRIGHT_PROVIDERS", format!("{proxy}/provider")));
+            env.push(("LOOPWRIGHT_PROVIDERS", format!("{}/provider", self.address())));
             env.push(("LOOPWRIGHT_PROVIDER_TOKEN", self.token().to_owned()));
         }
         env
     }
 
-    /// The base URL, inside, of a provider that this proxy was opened with.
+    fn proxy_env(&self) -> Vec<(&'static str, String)> {
+        let direct = self.shared.direct();
+        let mut env = Vec::new();
+        for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"] {
+            env.push((name, self.address()));
+        }
+        env.extend([("NO_PROXY", direct.clone()), ("no_proxy", direct), ("NODE_USE_ENV_PROXY", "1".to_owned())]);
+        if self.bundle.is_some() {
+            env.extend(CERTIFICATE_VARIABLES.map(|name| (name, BUNDLE_INSIDE.to_owned())));
+        }
+        env
+    }
+
+    /// Where programs of the round meet it.
+    fn address(&self) -> String {
+        format!("http://127.0.0.1:{}", self.shared.port)
+    }
+
+    /// The base URL, as programs of the round see it, of a provider that this proxy was opened with.
     #[must_use]
     pub fn provider_url(&self, name: &str) -> Option<String> {
         let known = self.shared.providers.iter().any(|provider| provider.name() == name);
-        known.then(|| format!("http://127.0.0.1:{PORT}/provider/{name}"))
+        known.then(|| format!("{}/provider/{name}", self.address()))
     }
 
     /// What an agent of this round shows instead of a key. Worth nothing outside of the round.

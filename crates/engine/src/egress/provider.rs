@@ -12,45 +12,20 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode, Uri};
+use loopwright_core::config::KeyStyle;
 use loopwright_core::network::{Paths, Target, Why};
 use std::sync::Arc;
-
-/// Which header a provider wants its key in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum KeyStyle {
-    /// `Authorization: Bearer KEY`.
-    #[default]
-    Bearer,
-    /// `x-api-key: KEY`.
-    XApiKey,
-    /// `x-goog-api-key: KEY`.
-    XGoogApiKey,
-    /// `api-key: KEY`.
-    ApiKey,
-}
 
 /// Every header that a token may come in, and that a key may leave in.
 const HEADERS: [&str; 4] = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
 
-impl KeyStyle {
-    /// The word for it in configuration files.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Bearer => "bearer",
-            Self::XApiKey => "x-api-key",
-            Self::XGoogApiKey => "x-goog-api-key",
-            Self::ApiKey => "api-key",
-        }
-    }
-
-    fn put(self, key: &Key, headers: &mut HeaderMap) {
-        let (name, value) = match self {
-            Self::Bearer => ("authorization", key.header("Bearer ")),
-            Self::XApiKey | Self::XGoogApiKey | Self::ApiKey => (self.word(), key.header("")),
-        };
-        headers.insert(HeaderName::from_static(name), value);
-    }
+/// Puts a key into the header that its provider wants it in.
+fn put(style: KeyStyle, key: &Key, headers: &mut HeaderMap) {
+    let (name, value) = match style {
+        KeyStyle::Bearer => ("authorization", key.header("Bearer ")),
+        KeyStyle::XApiKey | KeyStyle::XGoogApiKey | KeyStyle::ApiKey => (style.word(), key.header("")),
+    };
+    headers.insert(HeaderName::from_static(name), value);
 }
 
 /// A model provider that agents may use.
@@ -235,7 +210,7 @@ async fn pass_on(
     headers.remove(header::COOKIE);
     // What is packed cannot be searched for the key.
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    provider.style.put(&provider.key, headers);
+    put(provider.style, &provider.key, headers);
     forward::address(headers, &provider.target, provider.usual_port());
     let mut response = forward::send(shared, wire, outward, &account).await?;
     scrub(response.headers_mut(), &provider.key);

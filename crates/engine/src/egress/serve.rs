@@ -2,6 +2,7 @@
 //! parsed once and written anew, so that nothing is left in it that two servers could read in two ways.
 
 use super::body::{self, AnyBody};
+use super::dial::Wire;
 use super::shared::Shared;
 use super::{forward, provider, tunnel};
 use hyper::body::Incoming;
@@ -14,7 +15,7 @@ use loopwright_core::network::{Target, Why};
 use std::convert::Infallible;
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::UnixListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::OwnedSemaphorePermit;
 
 /// Bytes of a request's head.
@@ -23,8 +24,25 @@ const HEAD_MAX: usize = 64 << 10;
 /// A place among the connections of a proxy, held until the last part of it ends.
 pub(super) type Place = Arc<OwnedSemaphorePermit>;
 
+/// Where connections come in.
+pub(super) enum Listener {
+    /// The socket that walls lead to.
+    Socket(UnixListener),
+    /// A port of this machine's loopback.
+    Port(TcpListener),
+}
+
+impl Listener {
+    async fn accept(&self) -> std::io::Result<Box<dyn Wire>> {
+        Ok(match self {
+            Self::Socket(listener) => Box::new(listener.accept().await?.0),
+            Self::Port(listener) => Box::new(listener.accept().await?.0),
+        })
+    }
+}
+
 /// Accepts until the proxy is closed, and returns when nothing goes through it any more.
-pub(super) async fn accept(shared: Arc<Shared>, listener: UnixListener) {
+pub(super) async fn accept(shared: Arc<Shared>, listener: Listener) {
     loop {
         let Ok(place) = Arc::clone(&shared.room).acquire_owned().await else { return };
         let stream = tokio::select! {
@@ -32,7 +50,7 @@ pub(super) async fn accept(shared: Arc<Shared>, listener: UnixListener) {
             accepted = listener.accept() => accepted,
         };
         match stream {
-            Ok((stream, _)) => {
+            Ok(stream) => {
                 let task = connection(Arc::clone(&shared), stream, Arc::new(place));
                 shared.spawn(task);
             }
@@ -73,7 +91,7 @@ async fn answer(shared: Arc<Shared>, place: Place, request: Request<Incoming>) -
         None => provider::answer(&shared, request).await,
         Some(authority) => match Target::parse(&authority, 80) {
             // Some clients send even the proxy's own address through the proxy.
-            Ok(target) if Shared::is_us(&target) => provider::answer(&shared, request).await,
+            Ok(target) if shared.is_us(&target) => provider::answer(&shared, request).await,
             Ok(target) if request.uri().scheme_str() == Some("http") => forward::plain(&shared, &target, request).await,
             Ok(target) => {
                 shared.account(&target, request.method().as_str()).deny(Why::Request);

@@ -5,7 +5,7 @@ use super::dial::Dialer;
 use super::key::Token;
 use super::ledger::{Account, Ledger, Limits};
 use super::provider::Provider;
-use super::{EgressError, Options, PORT};
+use super::{EgressError, Options};
 use loopwright_core::network::{Host, Hosts, Policy, Target};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -22,11 +22,13 @@ pub(super) struct Shared {
     pub(super) dialer: Dialer,
     pub(super) authority: Option<Authority>,
     pub(super) room: Arc<Semaphore>,
+    /// Where programs of the round meet it on 127.0.0.1.
+    pub(super) port: u16,
     stopped: watch::Receiver<bool>,
 }
 
 impl Shared {
-    pub(super) fn new(options: Options, stopped: watch::Receiver<bool>) -> Result<Self, EgressError> {
+    pub(super) fn new(options: Options, port: u16, stopped: watch::Receiver<bool>) -> Result<Self, EgressError> {
         let Options { policy, providers, limits, used, world } = options;
         let authority = if policy.inspects() { Some(Authority::new(&world)?) } else { None };
         Ok(Self {
@@ -38,6 +40,7 @@ impl Shared {
             authority,
             room: Arc::new(Semaphore::new(limits.connections)),
             limits,
+            port,
             stopped,
         })
     }
@@ -64,10 +67,10 @@ impl Shared {
         Account::host(&self.ledger, self.limits, target, method)
     }
 
-    /// Whether this is the proxy's own address inside.
-    pub(super) fn is_us(target: &Target) -> bool {
+    /// Whether this is the proxy's own address, as programs of the round see it.
+    pub(super) fn is_us(&self, target: &Target) -> bool {
         let here = Host::Ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
-        target.port == PORT && (target.host == here || target.host.is_localhost())
+        target.port == self.port && (target.host == here || target.host.is_localhost())
     }
 
     /// The hosts that programs inside talk to without the proxy: their own loopback. A rule that names the host's loopback

@@ -78,6 +78,20 @@ impl Ways {
         Ok(ways)
     }
 
+    /// The way to these providers where there are no walls; nothing where there is none.
+    ///
+    /// # Errors
+    /// When the proxy cannot be opened.
+    pub fn open_near(providers: Vec<Provider>) -> Result<Self, EgressError> {
+        let mut ways = Self::default();
+        if !providers.is_empty() {
+            let egress = Egress::open_near(providers)?;
+            ways.roles = egress.way();
+            ways.open.push(egress);
+        }
+        Ok(ways)
+    }
+
     fn add(&mut self, name: &str, options: Options) -> Result<Way, EgressError> {
         let Some(folder) = self.folder.as_ref().filter(|_| options.reach_something()) else {
             return Ok(Way::default());
@@ -109,7 +123,7 @@ impl Ways {
     /// The proxy of the roles, for adapters that need its token and its providers' URLs.
     #[must_use]
     pub fn egress(&self) -> Option<&Egress> {
-        self.open.first().filter(|egress| egress.network() == self.roles.network)
+        self.open.first().filter(|_| self.roles != Way::default())
     }
 
     /// Ends all of them, and tells what was asked since they were opened.

@@ -126,7 +126,7 @@ impl Run<'_> {
             }),
             model,
             tools: self.agent_spec(Role::Checker).map(|agent| agent.tools.clone()).unwrap_or_default(),
-            endpoints: self.endpoints(),
+            endpoints: self.endpoints(Role::Checker),
             prices: Arc::clone(&self.engine.settings.prices),
             limits: self.agent_limits(),
             cookie: Cookie::new(&format!("lw-{}", self.id())),

@@ -2,9 +2,9 @@
 
 use super::transcript::Transcript;
 use super::{Run, Trouble, bounds};
-use crate::agents::{AgentError, AgentLimits, AgentOutcome, Endpoints, Invocation};
+use crate::agents::providers::{self, Asks};
+use crate::agents::{AgentError, AgentLimits, AgentOutcome, Endpoints, Invocation, Login};
 use crate::clock;
-use crate::egress::Provider;
 use crate::proc::{Cancel, Cookie, How};
 use crate::room::{Papers, Seat};
 use crate::staging;
@@ -17,7 +17,7 @@ use loopwright_core::prices::Prices;
 use loopwright_core::round::{AgentEnd, AgentStarted, Event, Feedback, Made, Stage, Staged};
 use loopwright_core::spec::{CheckMode, Role};
 use loopwright_core::units::Usd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
@@ -87,7 +87,7 @@ impl Run<'_> {
             verdict: None,
             model: self.agent_spec(Role::Maker).and_then(|agent| agent.model.clone()),
             tools: self.agent_spec(Role::Maker).map(|agent| agent.tools.clone()).unwrap_or_default(),
-            endpoints: self.endpoints(),
+            endpoints: self.endpoints(Role::Maker),
             prices: Arc::clone(&self.engine.settings.prices),
             limits: self.agent_limits(),
             cookie: Cookie::new(&format!("lw-{}", self.id())),
@@ -158,12 +158,33 @@ impl Run<'_> {
         }
     }
 
-    /// Where the roles of this round reach model providers.
-    pub(super) fn endpoints(&self) -> Endpoints {
+    /// Where a role of this round reaches the model providers that its agent asks.
+    pub(super) fn endpoints(&self, role: Role) -> Endpoints {
         let Some(egress) = self.ways.egress() else { return Endpoints::default() };
-        let names = self.engine.settings.providers.iter().map(Provider::name);
-        let urls = names.filter_map(|name| Some((name.to_owned(), egress.provider_url(name)?)));
+        let names = providers::of_role(self.spec(), role, &self.engine.provider_names());
+        let urls = names.into_iter().filter_map(|name| Some((name.to_owned(), egress.provider_url(name)?)));
         Endpoints { urls: urls.collect(), token: egress.token().to_owned() }
+    }
+
+    /// Who plays a role may ask its model by a key or by its own sign-in; with neither it is not started.
+    fn sign_in(&self, role: Role, home: &Path) -> Result<Option<&Login>, AgentError> {
+        let Some(agent) = providers::played(self.spec(), role) else { return Ok(None) };
+        let asks = Asks::of_spec(agent);
+        if !asks.lacks(&self.engine.provider_names()) {
+            return Ok(None);
+        }
+        let name = agent.agent.word();
+        let Some(login) = self.engine.login(agent) else {
+            return Err(AgentError::Unavailable {
+                what: format!("agent `{name}` has no key for its model provider: {}", asks.remedy()),
+                hint: String::new(),
+            });
+        };
+        login.lay(home).map_err(|error| AgentError::Unavailable {
+            what: format!("the own sign-in of `{name}` cannot be used: {error}; sign in with it once, by hand"),
+            hint: String::new(),
+        })?;
+        Ok(Some(login))
     }
 
     pub(super) async fn invoke(
@@ -176,12 +197,20 @@ impl Run<'_> {
             Role::Checker => self.bind.checker.as_ref().unwrap_or(&self.bind.maker),
             Role::Maker | Role::Planner | Role::Prover | Role::Attacker => &self.bind.maker,
         };
+        let login = match self.sign_in(role, &invocation.home) {
+            Ok(login) => login,
+            Err(error) => return (Err(error), None, 0),
+        };
         let folder = self.engine.places.transcripts(self.id());
         let mut log = Transcript::open(&folder, role, name, self.progress, &self.scanner);
         let begun = Instant::now();
         let mut started = |_: &crate::proc::Started| ();
         let work = agent.invoke(invocation, &self.engine.proc, &mut log, self.cancel, &mut started);
         let outcome = unless_overdue(work, &invocation.limits, self.cancel).await;
+        if let Some(login) = login {
+            // What cannot be taken away goes with the workspace.
+            let _ = login.take(&invocation.home);
+        }
         let wall_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         (outcome, log.finish(), wall_ms)
     }

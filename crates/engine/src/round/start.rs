@@ -168,6 +168,12 @@ async fn held(engine: &Engine, bind: &Bindings, spec: &CheckedSpec) -> Result<Bo
     if let Some(checker) = &bind.checker {
         boundary::note_unconfined(&mut boundary, Role::Checker, checker.as_ref());
     }
+    for (role, agent) in &spec.agents {
+        if engine.login(agent).is_some() {
+            let (role, agent) = (role.word(), agent.agent.word());
+            boundary.gaps.push(format!("the {role}'s own sign-in (`{agent}`) is in its HOME, where its tools can read it"));
+        }
+    }
     Ok(boundary)
 }
 

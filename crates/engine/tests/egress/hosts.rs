@@ -203,7 +203,7 @@ async fn closing_cuts_what_goes_through_and_takes_the_socket_away() {
     wire.write_all(b"GET http://slow.example.org/ HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("a request");
     let (mut far, _) = listener.accept().await.expect("the request");
     assert!(head(&mut far).await.starts_with("GET / HTTP/1.1"));
-    let socket = proxy.egress.socket().to_owned();
+    let socket = proxy.egress.socket().expect("a socket").to_owned();
     let traffic = proxy.egress.close().await;
     assert_eq!(traffic.reached.len(), 1);
     let mut rest = Vec::new();
@@ -221,8 +221,8 @@ async fn the_socket_is_its_owners_alone_and_may_lie_deep() {
     let mode = |path: &std::path::Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
     for _ in 0..2 {
         let egress = Egress::open(&deep, Options::default()).expect("an open proxy");
-        assert_eq!((mode(&deep), mode(egress.socket())), (0o700, 0o600));
-        assert!(egress.socket().as_os_str().len() > 108);
+        assert_eq!((mode(&deep), mode(egress.socket().expect("a socket"))), (0o700, 0o600));
+        assert!(egress.socket().expect("a socket").as_os_str().len() > 108);
         let held = std::fs::File::open(&deep).expect("the folder");
         let short = format!("/proc/self/fd/{}/egress.sock", std::os::fd::AsRawFd::as_raw_fd(&held));
         UnixStream::connect(short).await.expect("a connection");

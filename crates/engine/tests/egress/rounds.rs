@@ -3,9 +3,9 @@
 
 use crate::common::{MENDED, World, judge, mending, reporting};
 use crate::world::{plain_site, says};
-use loopwright::agents::Command;
+use loopwright::agents::{Command, Login};
 use loopwright::egress::{Key, KeyStyle, Provider};
-use loopwright::spec::{CheckMode, Gate, RunGate};
+use loopwright::spec::{AgentSpec, AgentUse, CheckMode, Gate, Role, RunGate, SandboxMode};
 use loopwright::{LoopEngine, LoopLevel, RoundOutcome, boundary};
 use loopwright_core::network::Why;
 use loopwright_testkit::skip;
@@ -99,4 +99,74 @@ async fn a_maker_asks_a_model_without_ever_holding_the_key_and_a_gate_cannot() {
     assert!(changed.contains(&"answer"), "{changed:?}");
     let found = std::process::Command::new("grep").args(["-rl", KEY]).arg(world.state()).output().expect("grep runs");
     assert_eq!(String::from_utf8_lossy(&found.stdout), "", "the key is nowhere in the state directory");
+}
+
+/// Every file below a folder that holds this text.
+fn holders(folder: &std::path::Path, text: &str) -> String {
+    let found = std::process::Command::new("grep").args(["-rl", text]).arg(folder).output().expect("grep runs");
+    String::from_utf8_lossy(&found.stdout).into_owned()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_walls_an_agent_asks_its_model_at_a_port_and_holds_no_key_either() {
+    const KEY: &str = "sk-real-key-9876543210";
+    let (site, really) = plain_site(|_| says("an answer\n")).await;
+    let world = World::new();
+    let mut spec = reporting();
+    (spec.check, spec.sandbox) = (CheckMode::None, SandboxMode::Off);
+    let ask = "curl -sS -H \"authorization: Bearer $LOOPWRIGHT_PROVIDER_TOKEN\" -d q $LOOPWRIGHT_PROVIDERS/models/v1/messages";
+    let bare = "curl -sS -o /dev/null -w '%{http_code}' -d q $LOOPWRIGHT_PROVIDERS/models/v1/messages";
+    let maker = shell(&format!("{{ {ask}; {bare}; env | grep -c {KEY}; }} > $LOOPWRIGHT_OUTBOX/report.md; exit 0"));
+    let mut settings = world.settings();
+    let key = Key::new(KEY).expect("a key");
+    settings.providers =
+        vec![Provider::new("models", &format!("http://{really}"), KeyStyle::XApiKey, key).expect("a provider")];
+    let engine = LoopEngine::builder(spec).maker(maker).build(settings, world.repo.path()).await.expect("it is built");
+    let report = engine.run_once().await.expect("a round");
+    assert_eq!(report.agent_report.as_deref().map(str::trim), Some("an answer\n4010"), "{}", report.render());
+    assert_eq!(site.heard().len(), 1, "who shows no token is not passed on");
+    assert_eq!(site.heard()[0].header("x-api-key"), Some(KEY));
+    assert_eq!(report.network.reached[0].host, "provider/models");
+    assert_eq!(holders(&world.state(), KEY), "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn agent_whose_provider_has_no_key_is_not_started_and_the_round_says_which_variable_to_set() {
+    let world = World::new();
+    let mut spec = reporting();
+    (spec.check, spec.sandbox) = (CheckMode::None, SandboxMode::Off);
+    spec.agents.insert(Role::Maker, AgentSpec::new(AgentUse::Claude));
+    let maker = shell("echo it ran > $LOOPWRIGHT_OUTBOX/report.md");
+    let report = world.build(LoopEngine::builder(spec).maker(maker)).await.run_once().await.expect("a round");
+    assert_eq!(report.outcome, Some(RoundOutcome::Failed), "{}", report.render());
+    assert!(report.reasons.iter().any(|reason| reason.text.contains("set ANTHROPIC_API_KEY")), "{:?}", report.reasons);
+    assert_eq!(report.agent_report, None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn own_sign_in_is_with_its_role_while_it_works_with_no_gate_and_nowhere_after() {
+    const TOKEN: &str = "dummy-access-token-0123456789";
+    let (world, home) = (World::new(), tempfile::tempdir().expect("a folder"));
+    std::fs::create_dir(home.path().join(".claude")).expect("a folder");
+    let file = home.path().join(".claude/.credentials.json");
+    std::fs::write(&file, format!("{{\"accessToken\": \"{TOKEN}\"}}")).expect("a dummy");
+    let mut spec = mending(LoopLevel::L2Assisted);
+    spec.sandbox = SandboxMode::Off;
+    world.repo.write("nobody.sh", "test ! -e $HOME/.claude/.credentials.json\n").commit("a gate");
+    spec.gates.push(Gate::Run(RunGate::new("nobody", vec!["sh".to_owned(), "nobody.sh".to_owned()])));
+    spec.agents.insert(Role::Maker, AgentSpec::new(AgentUse::Claude));
+    let signed_in = format!("grep -q {TOKEN} $HOME/.claude/.credentials.json");
+    let maker = shell(&format!("cat $HOME/.claude/.credentials.json; {signed_in} && printf '%s' '{MENDED}' > sum.sh"));
+    let builder = LoopEngine::builder(spec).maker(maker).checker(judge("pass", 5)).with_local_forge();
+    let mut settings = world.settings();
+    let login = Login::of(AgentUse::Claude, home.path()).expect("claude signs in");
+    for secret in login.secrets().expect("it is readable") {
+        settings.known_secrets = settings.known_secrets.with("LOGIN", &secret);
+    }
+    settings.logins = vec![login];
+    let report = builder.build(settings, world.repo.path()).await.expect("it is built").run_once().await.expect("a round");
+    assert_eq!(report.outcome, Some(RoundOutcome::Escalated), "{}", report.render());
+    assert!(report.boundary.gaps.iter().any(|gap| gap.contains("the maker's own sign-in (`claude`) is in its HOME")));
+    assert!(report.render().contains("own sign-in"), "{}", report.render());
+    assert_eq!(holders(&world.state(), TOKEN), "", "neither in the workspace nor in what was recorded");
 }

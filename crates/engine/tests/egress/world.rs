@@ -207,7 +207,7 @@ pub(crate) struct Proxy {
 
 impl Proxy {
     pub(crate) async fn wire(&self) -> UnixStream {
-        UnixStream::connect(self.egress.socket()).await.expect("a connection to the proxy")
+        UnixStream::connect(self.egress.socket().expect("a socket")).await.expect("a connection to the proxy")
     }
 
     /// Sends bytes as they are, and reads until the proxy hangs up.
@@ -244,7 +244,7 @@ impl Proxy {
     pub(crate) async fn door(&self) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
-        let socket = self.egress.socket().to_owned();
+        let socket = self.egress.socket().expect("a socket").to_owned();
         tokio::spawn(async move {
             while let Ok((mut near, _)) = listener.accept().await {
                 let socket = socket.clone();

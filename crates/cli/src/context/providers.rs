@@ -1,0 +1,185 @@
+//! Model providers with their keys, and agents' own sign-ins, as this user has them: found in the variables and files that
+//! the configuration names. A key goes into the engine's egress proxy and among the values that nobody may keep or send, and
+//! nowhere else; what can be shown is only where it comes from.
+
+use super::{Context, Finding, read_bytes};
+use crate::error::CommandError;
+use loopwright::Settings;
+use loopwright::agents::Login;
+use loopwright::agents::providers::{Asks, played};
+use loopwright::egress::{Key, Provider};
+use loopwright_core::config::{Config, Effective, KeySource, ProviderConfig};
+use loopwright_core::network::Paths;
+use loopwright_core::spec::{AgentSpec, LoopSpec, Role};
+use std::path::PathBuf;
+
+/// The largest file that is taken for a key.
+const KEY_FILE_MAX: usize = 16 << 10;
+
+/// One provider that the configuration knows, and whether its key is there.
+#[derive(Debug)]
+pub(crate) struct Known {
+    /// Its name.
+    pub(crate) name: String,
+    /// Where its key was found, or why it was not. Never the key.
+    pub(crate) found: Result<String, String>,
+}
+
+/// What this user's agents can ask for models with.
+#[derive(Debug, Default)]
+pub(crate) struct Access {
+    /// Every provider of the configuration.
+    pub(crate) known: Vec<Known>,
+    /// The sign-ins that roles may use.
+    pub(crate) logins: Vec<Login>,
+}
+
+/// Whether an agent can ask its model, and by what.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It needs none, or knows itself what it needs.
+    Free,
+    /// By a key: the provider, and where the key comes from.
+    Key(String, String),
+    /// By its own sign-in.
+    Login,
+    /// By nothing; what to do about it.
+    Lacking(String),
+}
+
+impl Access {
+    /// How an agent stands.
+    pub(crate) fn of(&self, agent: &AgentSpec) -> Standing {
+        let asks = Asks::of_spec(agent);
+        let usable: Vec<&Known> = self.known.iter().filter(|known| known.found.is_ok()).collect();
+        let names: Vec<&str> = usable.iter().map(|known| known.name.as_str()).collect();
+        if asks.lacks(&names) {
+            return match self.logins.iter().find(|login| login.agent() == agent.agent) {
+                Some(login) if login.exists() => Standing::Login,
+                Some(login) => Standing::Lacking(format!("sign in with `{}` once, by hand", login.agent().word())),
+                None => Standing::Lacking(asks.remedy()),
+            };
+        }
+        match asks {
+            Asks::Nobody | Asks::All => Standing::Free,
+            Asks::One(_) | Asks::First => {
+                let first = asks.among(&names).first().and_then(|name| usable.iter().find(|known| known.name == *name));
+                first.map_or(Standing::Free, |known| {
+                    Standing::Key(known.name.clone(), known.found.clone().unwrap_or_default())
+                })
+            }
+        }
+    }
+
+    /// What the agents of a loop lack on this machine, for people.
+    pub(crate) fn notes(&self, spec: &LoopSpec) -> Vec<String> {
+        let roles = [Role::Maker, Role::Checker].into_iter().filter(|role| spec.agents.contains_key(role));
+        let agents = roles.filter_map(|role| Some((role, played(spec, role)?)));
+        agents.filter_map(|(role, agent)| self.note(role, agent, spec)).collect()
+    }
+
+    fn note(&self, role: Role, agent: &AgentSpec, spec: &LoopSpec) -> Option<String> {
+        let (role, name) = (role.word(), agent.agent.word());
+        match self.of(agent) {
+            Standing::Free | Standing::Key(..) => None,
+            Standing::Lacking(hint) => {
+                Some(format!("agent of the {role}: `{name}` has no key for its model provider; {hint}"))
+            }
+            Standing::Login => {
+                let login = self.logins.iter().find(|login| login.agent() == agent.agent)?;
+                let names = |host: &&&str| !spec.network.iter().any(|entry| entry.contains(**host));
+                let missing: Vec<&str> = login.hosts().iter().filter(names).copied().collect();
+                let hosts = match missing.as_slice() {
+                    [] => String::new(),
+                    hosts => format!("; it talks to its hosts itself, so add `network: [{}]`", hosts.join(", ")),
+                };
+                Some(format!("agent of the {role}: `{name}` uses its own sign-in, which is then in its HOME{hosts}"))
+            }
+        }
+    }
+}
+
+impl Context {
+    /// What this user's agents can ask for models with. Reads keys to see whether they can be used, and forgets them.
+    pub(crate) fn access(&self) -> Result<Access, CommandError> {
+        let effective = self.config(None)?;
+        let known = effective.providers().into_iter().map(|(name, config)| {
+            let found = self.key(&config).and_then(|(key, place)| usable(&name, &config, &key).map(|_| place));
+            Known { name, found }
+        });
+        Ok(Access { known: known.collect(), logins: self.logins(&effective) })
+    }
+
+    /// Hands providers and sign-ins to the engine: those whose keys are there. A provider that is asked for and cannot be
+    /// used is found missing when a loop needs it, not before.
+    pub(super) fn provide(&self, effective: &Effective, settings: &mut Settings) {
+        for (name, config) in effective.providers() {
+            let Ok((key, _)) = self.key(&config) else { continue };
+            if let Ok(provider) = usable(&name, &config, &key) {
+                settings.providers.push(provider);
+                settings.known_secrets = settings.known_secrets.clone().with(&name, key.trim());
+            }
+        }
+        settings.logins = self.logins(effective);
+        for login in &settings.logins {
+            for secret in login.secrets().unwrap_or_default() {
+                settings.known_secrets = settings.known_secrets.clone().with("LOGIN", &secret);
+            }
+        }
+    }
+
+    fn logins(&self, effective: &Effective) -> Vec<Login> {
+        let Some(home) = &self.env.home else { return Vec::new() };
+        effective.config().logins.iter().filter_map(|agent| Login::of(*agent, home)).collect()
+    }
+
+    /// A key and where it comes from, or why there is none.
+    fn key(&self, config: &ProviderConfig) -> Result<(String, String), String> {
+        match &config.key {
+            KeySource::Env(names) => {
+                let set = |name: &String| Some((self.env.secrets.get(name)?.to_owned(), name.clone()));
+                let found = names.iter().filter_map(set).find(|(key, _)| !key.trim().is_empty());
+                found.ok_or_else(|| format!("{} is not set", names.join(" or ")))
+            }
+            KeySource::File(path) => {
+                let bytes = read_bytes(&self.key_file(path)?).map_err(|error| format!("read `{path}`: {error}"))?;
+                let text = String::from_utf8(bytes).ok().filter(|text| text.len() <= KEY_FILE_MAX);
+                Ok((text.ok_or_else(|| format!("`{path}` holds no key"))?, path.clone()))
+            }
+        }
+    }
+
+    fn key_file(&self, path: &str) -> Result<PathBuf, String> {
+        let whole = match (path.strip_prefix("~/"), &self.env.home) {
+            (Some(rest), Some(home)) => home.join(rest),
+            (Some(_), None) => return Err(format!("`{path}`: HOME is not set")),
+            (None, _) => PathBuf::from(path),
+        };
+        if whole.is_absolute() { Ok(whole) } else { Err(format!("`{path}` is not an absolute path")) }
+    }
+}
+
+fn usable(name: &str, config: &ProviderConfig, key: &str) -> Result<Provider, String> {
+    let key = Key::new(key).map_err(|error| error.to_string())?;
+    let provider = Provider::new(name, &config.url, config.style, key).map_err(|error| error.to_string())?;
+    let paths = |path: &String| match path.strip_suffix('*') {
+        Some(head) => Paths::Under(head.to_owned()),
+        None => Paths::Only(path.clone()),
+    };
+    Ok(provider.with_paths(config.paths.iter().map(paths).collect()))
+}
+
+/// What is wrong with the providers of a user's file, whatever their keys.
+pub(super) fn objections(file: &str, config: &Config) -> Result<(), Vec<Finding>> {
+    let mut findings = Vec::new();
+    for (name, provider) in &config.providers {
+        if let Err(why) = usable(name, provider, "any-key") {
+            findings.push(Finding::of_file(file, why).with_hint("`url: https://host/base`; plain http is for this machine"));
+        }
+        for path in provider.paths.iter().filter(|path| !path.starts_with('/')) {
+            let what = format!("provider `{name}`: the path `{path}` does not begin with `/`");
+            findings.push(Finding::of_file(file, what));
+        }
+    }
+    if findings.is_empty() { Ok(()) } else { Err(findings) }
+}

@@ -1,0 +1,106 @@
+//! Keys, providers and sign-ins from the outside: where they may be named, what is shown of them, and that they stay where
+//! they are.
+
+use expect_test::expect;
+use loopwright_testkit::TestEnv;
+
+const KEY: &str = "sk-ant-dummy-0123456789-abcdef";
+
+fn env() -> TestEnv {
+    TestEnv::of_program(env!("CARGO_BIN_EXE_loopwright"))
+}
+
+fn configure(env: &TestEnv, text: &str) {
+    let folder = env.root().join("config/loopwright");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join("config.yaml"), text).expect("a file");
+}
+
+const LOOP: &str = "\
+---
+name: look
+intent: Say what is here.
+level: L1
+sandbox: off
+check: none
+agents: { maker: { use: claude } }
+---
+# Maker
+Look.
+";
+
+#[test]
+fn configuration_shows_where_a_key_comes_from_and_never_the_key() {
+    let env = env().with_env("ANTHROPIC_API_KEY", KEY);
+    let key_file = env.root().join("home/google.key");
+    std::fs::write(&key_file, format!("{KEY}-2\n")).expect("a key file");
+    configure(
+        &env,
+        "providers:\n  google: { key_file: ~/google.key }\n  house: { url: http://127.0.0.1:9/v1, key_env: HOUSE_KEY }\n",
+    );
+    let ran = env.loopwright(&["config"]).code(0);
+    assert!(!ran.transcript().contains("dummy"), "{}", ran.transcript());
+    let told = ran.transcript();
+    let lines: Vec<&str> = told.lines().filter(|line| line.starts_with("providers.")).collect();
+    let short: Vec<String> = lines.iter().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    expect![[r#"
+        providers.anthropic {"url":"https://api.anthropic.com","style":"x-api-key","key_env":"ANTHROPIC_API_KEY","key":"found in ANTHROPIC_API_KEY"} default
+        providers.google {"url":"https://generativelanguage.googleapis.com","style":"x-goog-api-key","key_file":"~/google.key","key":"found in ~/google.key"} user
+        providers.house {"url":"http://127.0.0.1:9/v1","style":"bearer","key_env":"HOUSE_KEY","key":"missing: HOUSE_KEY is not set"} user
+        providers.openai {"url":"https://api.openai.com/v1","style":"bearer","key_env":"OPENAI_API_KEY","key":"missing: OPENAI_API_KEY is not set"} default"#]]
+    .assert_eq(&short.join("\n"));
+    assert!(!env.loopwright(&["config", "--json"]).code(0).transcript().contains("dummy"));
+}
+
+#[test]
+fn repository_that_names_providers_or_logins_is_refused() {
+    let env = env().with_env("ANTHROPIC_API_KEY", KEY);
+    let repo = env.repo("r");
+    repo.write(".loopwright/loops/look.md", LOOP).commit("a loop");
+    for (text, told) in [
+        ("providers: { anthropic: { url: http://127.0.0.1:1 } }\n", "`providers`: a repository does not decide"),
+        ("logins: [claude]\n", "`logins`: a repository does not decide"),
+    ] {
+        repo.write(".loopwright/config.yaml", text);
+        for words in [&["check"][..], &["run", "look"], &["config"]] {
+            let ran = env.loopwright_in(repo.path(), words).code(2);
+            assert!(ran.transcript().contains(told), "{}", ran.transcript());
+        }
+    }
+}
+
+#[test]
+fn key_in_the_clear_to_another_machine_is_refused() {
+    let env = env();
+    configure(&env, "providers: { house: { url: http://models.example.org, key_env: HOUSE_KEY } }\n");
+    let ran = env.loopwright(&["config"]).code(2);
+    assert!(ran.transcript().contains("plain HTTP to another machine"), "{}", ran.transcript());
+}
+
+#[test]
+fn loop_whose_agent_has_no_key_is_noted_by_check_and_fails_with_the_variable_to_set() {
+    let env = env();
+    let repo = env.repo("r");
+    repo.write(".loopwright/loops/look.md", LOOP).commit("a loop");
+    let told = "has no key for its model provider";
+    let checked = env.loopwright_in(repo.path(), &["check"]).code(0).transcript();
+    assert!(checked.contains(told) && checked.contains("set ANTHROPIC_API_KEY"), "{checked}");
+    let ran = env.loopwright_in(repo.path(), &["run", "look"]).code(1).transcript();
+    assert!(ran.contains(told) && ran.contains("set ANTHROPIC_API_KEY"), "{ran}");
+}
+
+#[test]
+fn own_sign_in_is_opt_in_and_check_names_the_hosts_it_needs() {
+    let env = env();
+    let repo = env.repo("r");
+    repo.write(".loopwright/loops/look.md", LOOP).commit("a loop");
+    let folder = env.root().join("home/.claude");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    std::fs::write(folder.join(".credentials.json"), "{\"token\": \"dummy-0123456789-0123456789\"}").expect("a dummy");
+    let checked = env.loopwright_in(repo.path(), &["check"]).code(0).transcript();
+    assert!(checked.contains("set ANTHROPIC_API_KEY"), "a sign-in is not taken unasked: {checked}");
+    configure(&env, "logins: [claude]\n");
+    let checked = env.loopwright_in(repo.path(), &["check"]).code(0).transcript();
+    assert!(checked.contains("uses its own sign-in") && checked.contains("network: [api.anthropic.com"), "{checked}");
+    assert!(!checked.contains("dummy"));
+}

@@ -1,0 +1,224 @@
+//! Model providers and logins as the user's own configuration names them: where a provider is, and where its key is found.
+//! Never a key itself, and nothing here reads one.
+
+use crate::spec::AgentUse;
+use crate::spec::problem::ProblemKind;
+use crate::spec::reader::value::{At, Fields, Findings};
+use crate::spec::source::Place;
+use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
+
+/// Which header a provider wants its key in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeyStyle {
+    /// `Authorization: Bearer KEY`.
+    #[default]
+    Bearer,
+    /// `x-api-key: KEY`.
+    XApiKey,
+    /// `x-goog-api-key: KEY`.
+    XGoogApiKey,
+    /// `api-key: KEY`.
+    ApiKey,
+}
+
+impl KeyStyle {
+    /// The word for it in configuration files.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Bearer => "bearer",
+            Self::XApiKey => "x-api-key",
+            Self::XGoogApiKey => "x-goog-api-key",
+            Self::ApiKey => "api-key",
+        }
+    }
+
+    /// Every style.
+    pub const ALL: [Self; 4] = [Self::Bearer, Self::XApiKey, Self::XGoogApiKey, Self::ApiKey];
+}
+
+/// Where a key is found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeySource {
+    /// In the first of these variables that is set.
+    Env(Vec<String>),
+    /// In a file: absolute, or `~/…`.
+    File(String),
+}
+
+impl std::fmt::Display for KeySource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Env(names) => f.write_str(&names.join(" or ")),
+            Self::File(path) => f.write_str(path),
+        }
+    }
+}
+
+/// A model provider: where it is, how it is shown a key, and where the key is found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ProviderConfig {
+    /// The base URL that its API's paths are put behind.
+    pub url: String,
+    /// The header for the key.
+    pub style: KeyStyle,
+    /// Where the key is found.
+    #[serde(flatten, serialize_with = "source")]
+    pub key: KeySource,
+    /// Paths below the base that agents may ask for, instead of those that model APIs usually have.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+}
+
+fn source<S: Serializer>(key: &KeySource, serializer: S) -> Result<S::Ok, S::Error> {
+    match key {
+        KeySource::Env(names) => serializer.collect_map([("key_env", names.join(" or "))]),
+        KeySource::File(path) => serializer.collect_map([("key_file", path)]),
+    }
+}
+
+/// The providers that need no configuration, in the order in which an agent that can use any of them takes one.
+const BUILT_IN: [(&str, &str, KeyStyle, &[&str]); 3] = [
+    ("anthropic", "https://api.anthropic.com", KeyStyle::XApiKey, &["ANTHROPIC_API_KEY"]),
+    ("openai", "https://api.openai.com/v1", KeyStyle::Bearer, &["OPENAI_API_KEY"]),
+    (
+        "google",
+        "https://generativelanguage.googleapis.com",
+        KeyStyle::XGoogApiKey,
+        &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+    ),
+];
+
+/// A provider that needs no configuration.
+#[must_use]
+pub fn built_in(name: &str) -> Option<ProviderConfig> {
+    let (_, url, style, names) = BUILT_IN.into_iter().find(|(known, ..)| *known == name)?;
+    let key = KeySource::Env(names.iter().map(|name| (*name).to_owned()).collect());
+    Some(ProviderConfig { url: url.to_owned(), style, key, paths: Vec::new() })
+}
+
+/// The built-in providers with what the configuration says of them, then its own by name.
+pub(super) fn effective(configured: &BTreeMap<String, ProviderConfig>) -> Vec<(String, ProviderConfig)> {
+    let known = BUILT_IN.map(|(name, ..)| name);
+    let own = |name: &str| configured.get(name).cloned().or_else(|| built_in(name));
+    let first = known.into_iter().filter_map(|name| Some((name.to_owned(), own(name)?)));
+    let rest = configured.iter().filter(|(name, _)| !known.contains(&name.as_str()));
+    first.chain(rest.map(|(name, provider)| (name.clone(), provider.clone()))).collect()
+}
+
+/// Agents whose own sign-in a loop may use.
+pub(super) const LOGINS: [AgentUse; 4] = [AgentUse::Claude, AgentUse::Codex, AgentUse::Gemini, AgentUse::Opencode];
+
+pub(super) fn read_logins(at: &At<'_>) -> Option<Vec<AgentUse>> {
+    let words = LOGINS.map(|agent| (agent.word(), agent));
+    at.list("a list of agents whose own sign-in may be used", || AgentUse::Claude, |at| at.word(&words))
+}
+
+pub(super) fn read(at: &At<'_>) -> Option<BTreeMap<String, ProviderConfig>> {
+    let entries = at.entries("a mapping of provider to its `url` and its `key_env` or `key_file`")?;
+    Some(entries.into_iter().filter_map(|(entry, at)| Some((entry.key.clone(), provider(&entry.key, &at)?))).collect())
+}
+
+fn provider(name: &str, at: &At<'_>) -> Option<ProviderConfig> {
+    let fields = at.fields(&["url", "key_env", "key_file", "style", "paths", "key"])?;
+    let usual = built_in(name);
+    let url = match &usual {
+        Some(usual) => Some(fields.option("url", At::text).unwrap_or_else(|| usual.url.clone())),
+        None => fields.required("url", "https://models.example.org/v1", At::text),
+    };
+    let styles = KeyStyle::ALL.map(|style| (style.word(), style));
+    let style = fields.option("style", |at| at.word(&styles));
+    let key = key(&fields, at.findings).or_else(|| usual.as_ref().map(|usual| usual.key.clone()));
+    if key.is_none() {
+        fields.required("key_env", "MY_API_KEY", At::text);
+    }
+    let mut paths = Vec::new();
+    fields.set("paths", &mut paths, At::texts);
+    let style = style.or(usual.map(|usual| usual.style)).unwrap_or_default();
+    Some(ProviderConfig { url: url?, style, key: key?, paths })
+}
+
+fn key(fields: &Fields<'_>, findings: &Findings<'_>) -> Option<KeySource> {
+    if fields.get("key").is_some() {
+        secret(findings, "a key does not stand in a configuration file", "name its place: `key_env` or `key_file`");
+    }
+    if fields.get("key_env").is_some()
+        && let Some(file) = fields.get("key_file")
+    {
+        let what = "`key_env` and `key_file` name two places for one key".to_owned();
+        file.wrong(ProblemKind::Value, what, Some("keep one of them".to_owned()));
+    }
+    if let Some(path) = fields.option("key_file", At::text) {
+        return Some(KeySource::File(path));
+    }
+    let names = fields.option("key_env", At::texts)?;
+    if names.is_empty() || !names.iter().all(|name| is_variable(name)) {
+        secret(findings, "`key_env` is not the name of a variable", "write its name, such as `ANTHROPIC_API_KEY`");
+    }
+    Some(KeySource::Env(names))
+}
+
+/// A problem that is told without its line: what stands there may be a key that somebody pasted.
+fn secret(findings: &Findings<'_>, what: &str, hint: &str) {
+    findings.add(ProblemKind::Value, Place::default(), what.to_owned(), Some(hint.to_owned()));
+}
+
+fn is_variable(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    (1..=64).contains(&name.len()) && name.chars().all(plain) && !name.starts_with(|c: char| c.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Effective, Origin, read_config_file};
+    use expect_test::expect;
+
+    fn problems(text: &str) -> String {
+        read_config_file("config.yaml", text.as_bytes()).expect_err("a bad file").to_string()
+    }
+
+    #[test]
+    fn providers_are_the_built_in_ones_with_what_the_user_says_and_the_users_own() {
+        let text = "providers:\n  anthropic: { url: http://127.0.0.1:9 }\n  google: { key_file: ~/.keys/google }\n  \
+            house: { url: https://models.example.org, key_env: HOUSE_KEY, style: api-key, paths: [/v1/*] }\nlogins: [codex]\n";
+        let config = read_config_file("config.yaml", text.as_bytes()).expect("a good file");
+        let effective = Effective::default().merge(config, Origin::User);
+        let settings = effective.settings();
+        let told = settings.iter().filter(|setting| setting.key.starts_with("providers.") || setting.key == "logins");
+        let lines: Vec<String> =
+            told.map(|setting| format!("{} = {} ({:?})", setting.key, setting.value, setting.origin)).collect();
+        expect![[r#"
+            logins = ["codex"] (User)
+            providers.anthropic = {"url":"http://127.0.0.1:9","style":"x-api-key","key_env":"ANTHROPIC_API_KEY"} (User)
+            providers.google = {"url":"https://generativelanguage.googleapis.com","style":"x-goog-api-key","key_file":"~/.keys/google"} (User)
+            providers.house = {"url":"https://models.example.org","style":"api-key","key_env":"HOUSE_KEY","paths":["/v1/*"]} (User)
+            providers.openai = {"url":"https://api.openai.com/v1","style":"bearer","key_env":"OPENAI_API_KEY"} (Default)"#]]
+        .assert_eq(&lines.join("\n"));
+        let names: Vec<String> = effective.providers().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["anthropic", "openai", "google", "house"]);
+    }
+
+    #[test]
+    fn key_that_somebody_pasted_is_refused_and_not_shown() {
+        for text in [
+            "providers: { anthropic: { key: sk-ant-api03-secret } }",
+            "providers: { anthropic: { key_env: sk-ant-api03-secret } }",
+            "providers:\n  house: { url: https://x.org, key_env: [HOUSE_KEY, sk-ant-api03-secret] }",
+        ] {
+            let told = problems(text);
+            assert!(told.contains("key") && !told.contains("secret"), "{told}");
+        }
+    }
+
+    #[test]
+    fn provider_of_ones_own_needs_an_address_and_one_place_for_its_key() {
+        let told = problems("providers: { house: { style: basic } }\nlogins: [scripted]\n");
+        for part in ["missing key `url`", "missing key `key_env`", "`providers.house.style` wants one of", "`logins[0]` wants"] {
+            assert!(told.contains(part), "{part} in {told}");
+        }
+        let told = problems("providers: { openai: { key_env: A, key_file: /b } }");
+        assert!(told.contains("two places for one key"), "{told}");
+    }
+}

@@ -1,0 +1,104 @@
+//! Files that the engine lays into the HOME of an agent. Earlier starts of the same round had that HOME too and may have left
+//! links in it, so none is ever followed: what is laid lies in the HOME and nowhere else.
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::OwnedFd;
+use std::path::{Component, Path};
+
+const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// Puts a file below a HOME, for its owner alone; what is there under the name is replaced.
+///
+/// # Errors
+/// When it cannot be written, also when something that is no folder stands in the way.
+pub(super) fn lay(home: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let (folder, name) = split(path)?;
+    let at = walk(home, folder, Missing::Make)?;
+    remove_at(&at, name)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(&at, name, flags, Mode::RUSR | Mode::WUSR)?;
+    File::from(file).write_all(bytes)
+}
+
+/// Takes a file below a HOME away; one that is not there is away.
+///
+/// # Errors
+/// When it is still there.
+pub(super) fn take(home: &Path, path: &Path) -> io::Result<()> {
+    let (folder, name) = split(path)?;
+    match walk(home, folder, Missing::Fails) {
+        Ok(at) => remove_at(&at, name),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Missing {
+    Make,
+    Fails,
+}
+
+fn split(path: &Path) -> io::Result<(&Path, &Path)> {
+    let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+    let name = path.file_name().filter(|_| plain).ok_or(io::ErrorKind::InvalidInput)?;
+    Ok((path.parent().unwrap_or(Path::new("")), Path::new(name)))
+}
+
+fn walk(home: &Path, folder: &Path, missing: Missing) -> io::Result<OwnedFd> {
+    let mut at = rustix::fs::open(home, FOLDER, Mode::empty())?;
+    for part in folder.components() {
+        if missing == Missing::Make {
+            match rustix::fs::mkdirat(&at, part.as_os_str(), Mode::RWXU) {
+                Ok(()) | Err(Errno::EXIST) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        at = rustix::fs::openat(&at, part.as_os_str(), FOLDER, Mode::empty())?;
+    }
+    Ok(at)
+}
+
+fn remove_at(at: &OwnedFd, name: &Path) -> io::Result<()> {
+    match rustix::fs::unlinkat(at, name, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    #[test]
+    fn what_is_laid_is_private_replaces_what_was_there_and_goes_again() {
+        let home = tempfile::tempdir().expect("a folder");
+        let path = Path::new(".deep/er/auth.json");
+        for text in ["one", "two"] {
+            lay(home.path(), path, text.as_bytes()).expect("laid");
+            assert_eq!(std::fs::read_to_string(home.path().join(path)).expect("a file"), text);
+        }
+        let mode = std::fs::metadata(home.path().join(path)).expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        take(home.path(), path).and_then(|()| take(home.path(), path)).expect("taken, and taken again");
+        assert!(!home.path().join(path).exists());
+    }
+
+    #[test]
+    fn links_that_an_earlier_start_left_lead_nowhere() {
+        let (home, outside) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        let treasure = outside.path().join("auth.json");
+        std::fs::write(&treasure, "mine").expect("a file");
+        symlink(outside.path(), home.path().join(".codex")).expect("a link");
+        symlink(&treasure, home.path().join("auth.json")).expect("a link");
+        assert!(lay(home.path(), Path::new(".codex/auth.json"), b"x").is_err());
+        assert!(take(home.path(), Path::new(".codex/auth.json")).is_err());
+        lay(home.path(), Path::new("auth.json"), b"x").expect("the link itself is replaced");
+        assert_eq!(std::fs::read_to_string(&treasure).expect("a file"), "mine");
+        assert!(lay(home.path(), Path::new("../auth.json"), b"x").is_err());
+    }
+}

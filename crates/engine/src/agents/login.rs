@@ -1,0 +1,133 @@
+//! An agent's own sign-in, for people who have a subscription and no key: the file in which its program keeps it, copied into
+//! the HOME of a start and taken away after it. Only on the user's explicit word, never for gates, and said in the report: it
+//! is the one case in which an agent's process holds a credential.
+
+use super::home;
+use loopwright_core::spec::AgentUse;
+use std::io::{self, Read as _};
+use std::path::{Path, PathBuf};
+
+/// The largest file that is taken for a sign-in.
+const BYTES_MAX: u64 = 1 << 20;
+/// Shorter texts in it open nothing.
+const SECRET_MIN: usize = 20;
+
+/// An agent's own sign-in on this host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Login {
+    agent: AgentUse,
+    file: PathBuf,
+}
+
+impl Login {
+    /// Where an agent keeps its sign-in below this home; none for an agent that has none of its own.
+    #[must_use]
+    pub fn of(agent: AgentUse, home: &Path) -> Option<Self> {
+        Some(Self { agent, file: home.join(place(agent)?) })
+    }
+
+    /// Whose it is.
+    #[must_use]
+    pub fn agent(&self) -> AgentUse {
+        self.agent
+    }
+
+    /// The host's file.
+    #[must_use]
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Whether somebody is signed in.
+    #[must_use]
+    pub fn exists(&self) -> bool {
+        self.file.is_file()
+    }
+
+    /// The hosts that an agent with its own sign-in talks to; a loop has to name them in `network`.
+    #[must_use]
+    pub fn hosts(&self) -> &'static [&'static str] {
+        match self.agent {
+            AgentUse::Claude => &["api.anthropic.com", "console.anthropic.com"],
+            AgentUse::Codex => &["chatgpt.com", "auth.openai.com"],
+            AgentUse::Gemini => &["cloudcode-pa.googleapis.com", "oauth2.googleapis.com"],
+            AgentUse::Opencode | AgentUse::Acp | AgentUse::Command | AgentUse::Scripted => &[],
+        }
+    }
+
+    /// What in it nobody may keep or send: every text that is long enough to open something.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn secrets(&self) -> io::Result<Vec<String>> {
+        let bytes = self.read()?;
+        let mut found = Vec::new();
+        match serde_json::from_slice(&bytes) {
+            Ok(value) => collect(&value, &mut found),
+            Err(_) => found.push(String::from_utf8_lossy(&bytes).trim().to_owned()),
+        }
+        Ok(found)
+    }
+
+    /// Lays it into a HOME.
+    pub(crate) fn lay(&self, into: &Path) -> io::Result<()> {
+        home::lay(into, Path::new(place(self.agent).unwrap_or_default()), &self.read()?)
+    }
+
+    /// Takes it out of a HOME again.
+    pub(crate) fn take(&self, from: &Path) -> io::Result<()> {
+        home::take(from, Path::new(place(self.agent).unwrap_or_default()))
+    }
+
+    fn read(&self) -> io::Result<Vec<u8>> {
+        let file = std::fs::File::open(&self.file)?;
+        let usable = file.metadata()?.is_file() && file.metadata()?.len() <= BYTES_MAX;
+        if !usable {
+            return Err(io::Error::other("not a plain file of ordinary size"));
+        }
+        let mut bytes = Vec::new();
+        file.take(BYTES_MAX).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+}
+
+/// Where programs keep their sign-in, below a home.
+fn place(agent: AgentUse) -> Option<&'static str> {
+    match agent {
+        AgentUse::Claude => Some(".claude/.credentials.json"),
+        AgentUse::Codex => Some(".codex/auth.json"),
+        AgentUse::Gemini => Some(".gemini/oauth_creds.json"),
+        AgentUse::Opencode => Some(".local/share/opencode/auth.json"),
+        AgentUse::Acp | AgentUse::Command | AgentUse::Scripted => None,
+    }
+}
+
+/// Addresses and sentences are no secrets, and a word that people write everywhere must not become one.
+fn collect(value: &serde_json::Value, found: &mut Vec<String>) {
+    match value {
+        serde_json::Value::String(text) => {
+            let opens = text.len() >= SECRET_MIN && !text.contains("://") && !text.contains(char::is_whitespace);
+            found.extend(opens.then(|| text.clone()));
+        }
+        serde_json::Value::Array(items) => items.iter().for_each(|item| collect(item, found)),
+        serde_json::Value::Object(fields) => fields.values().for_each(|value| collect(value, found)),
+        serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tokens_of_a_sign_in_are_secrets_and_its_plain_words_are_not() {
+        let home = tempfile::tempdir().expect("a folder");
+        let login = Login::of(AgentUse::Codex, home.path()).expect("codex signs in");
+        assert!(!login.exists() && login.secrets().is_err());
+        let text = r#"{"tokens": {"access": "dummy-access-0123456789", "kind": "bearer"}, "url": "https://auth.example.org/long"}"#;
+        home::lay(home.path(), Path::new(".codex/auth.json"), text.as_bytes()).expect("a dummy");
+        assert!(login.exists());
+        assert_eq!(login.secrets().expect("readable"), ["dummy-access-0123456789"]);
+        assert_eq!(Login::of(AgentUse::Scripted, home.path()), None);
+    }
+}

@@ -1,0 +1,172 @@
+//! Which model providers an agent asks, by name, and what to do when one that it needs has no key. Knows names only: where
+//! providers are and what their keys are is the egress proxy's.
+
+use loopwright_core::config::built_in;
+use loopwright_core::spec::{AgentSpec, AgentUse, CheckMode, LoopSpec, Role};
+use std::collections::BTreeSet;
+
+/// Whom an agent asks for a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Asks {
+    /// Nobody: it has no model.
+    Nobody,
+    /// This one and no other.
+    One(String),
+    /// Whichever there is.
+    First,
+    /// Any there is: it is not for us to know.
+    All,
+}
+
+impl Asks {
+    /// What an agent asks when it is to use this model.
+    #[must_use]
+    pub fn of(agent: AgentUse, model: Option<&str>) -> Self {
+        let one = |name: &str| Self::One(name.to_owned());
+        match agent {
+            AgentUse::Claude => one("anthropic"),
+            AgentUse::Codex => one("openai"),
+            AgentUse::Gemini => one("google"),
+            AgentUse::Opencode => {
+                model.and_then(|model| model.split_once('/')).map_or(Self::First, |(provider, _)| one(provider))
+            }
+            AgentUse::Acp | AgentUse::Command => Self::All,
+            AgentUse::Scripted => Self::Nobody,
+        }
+    }
+
+    /// What a role's agent asks.
+    #[must_use]
+    pub fn of_spec(spec: &AgentSpec) -> Self {
+        Self::of(spec.agent, spec.model.as_deref())
+    }
+
+    /// Those of the known providers that it may use, in their order.
+    #[must_use]
+    pub fn among<'n>(&self, known: &[&'n str]) -> Vec<&'n str> {
+        match self {
+            Self::Nobody => Vec::new(),
+            Self::One(name) => known.iter().copied().filter(|known| known == name).collect(),
+            Self::First => known.iter().copied().take(1).collect(),
+            Self::All => known.to_vec(),
+        }
+    }
+
+    /// Whether it cannot work with these providers.
+    #[must_use]
+    pub fn lacks(&self, known: &[&str]) -> bool {
+        match self {
+            Self::Nobody | Self::All => false,
+            Self::One(_) | Self::First => self.among(known).is_empty(),
+        }
+    }
+
+    /// What gives it the provider that it lacks.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        let name = match self {
+            Self::One(name) => name.as_str(),
+            Self::Nobody | Self::First | Self::All => "anthropic",
+        };
+        match built_in(name) {
+            Some(provider) => format!(
+                "set {}, or name the place of its key in your own configuration: `providers: {{ {name}: {{ key_file: … }} }}`",
+                provider.key
+            ),
+            None => format!("add `providers: {{ {name}: {{ url: …, key_env: … }} }}` to your own configuration"),
+        }
+    }
+}
+
+/// The agents that a role may come to: its own, then its fallbacks, of which only the first has the model that was named.
+fn chain(spec: &AgentSpec) -> impl Iterator<Item = Asks> {
+    let named = |word: &String| AgentUse::ALL.into_iter().find(|agent| agent.word() == word);
+    let further = spec.fallback.iter().filter_map(named).map(|agent| Asks::of(agent, None));
+    std::iter::once(Asks::of_spec(spec)).chain(further)
+}
+
+/// Those of the known providers that a loop's agents need. A maker that the loop does not name is an embedder's own, who
+/// chose the providers too.
+#[must_use]
+pub fn needed<'n>(spec: &LoopSpec, known: &[&'n str]) -> Vec<&'n str> {
+    if !spec.agents.contains_key(&Role::Maker) {
+        return known.to_vec();
+    }
+    let checks = |role: Role| role != Role::Checker || spec.check == CheckMode::Required;
+    let roles = spec.agents.iter().filter(|(role, _)| checks(**role));
+    let wanted: BTreeSet<&str> = roles.flat_map(|(_, agent)| chain(agent)).flat_map(|asks| asks.among(known)).collect();
+    known.iter().copied().filter(|name| wanted.contains(name)).collect()
+}
+
+/// Those that one role's agents need.
+#[must_use]
+pub fn of_role<'n>(spec: &LoopSpec, role: Role, known: &[&'n str]) -> Vec<&'n str> {
+    match played(spec, role) {
+        Some(agent) => {
+            let wanted: BTreeSet<&str> = chain(agent).flat_map(|asks| asks.among(known)).collect();
+            known.iter().copied().filter(|name| wanted.contains(name)).collect()
+        }
+        None => known.to_vec(),
+    }
+}
+
+/// Who plays a role: a checker that the loop does not name is the maker's agent, fresh.
+#[must_use]
+pub fn played(spec: &LoopSpec, role: Role) -> Option<&AgentSpec> {
+    spec.agents.get(&role).or_else(|| spec.agents.get(&Role::Maker))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use loopwright_core::level::LoopLevel;
+
+    const KNOWN: [&str; 4] = ["anthropic", "openai", "google", "house"];
+
+    fn agent(agent: AgentUse, model: Option<&str>) -> AgentSpec {
+        AgentSpec { model: model.map(str::to_owned), ..AgentSpec::new(agent) }
+    }
+
+    #[test]
+    fn each_agent_is_given_the_provider_that_it_asks_and_no_other() {
+        let cases: [(AgentUse, Option<&str>, &[&str]); 9] = [
+            (AgentUse::Claude, Some("opus"), &["anthropic"]),
+            (AgentUse::Codex, None, &["openai"]),
+            (AgentUse::Gemini, None, &["google"]),
+            (AgentUse::Opencode, Some("google/gemini-pro"), &["google"]),
+            (AgentUse::Opencode, Some("house/model"), &["house"]),
+            (AgentUse::Opencode, None, &["anthropic"]),
+            (AgentUse::Opencode, Some("nobody/model"), &[]),
+            (AgentUse::Acp, None, &KNOWN),
+            (AgentUse::Scripted, None, &[]),
+        ];
+        for (who, model, expected) in cases {
+            assert_eq!(Asks::of(who, model).among(&KNOWN), expected, "{who:?} {model:?}");
+        }
+    }
+
+    #[test]
+    fn loop_gets_what_its_roles_and_their_fallbacks_need() {
+        let mut spec = LoopSpec::new("x", "y", LoopLevel::L1Report);
+        assert_eq!(needed(&spec, &KNOWN), KNOWN, "agents of an embedder");
+        spec.agents.insert(Role::Maker, agent(AgentUse::Scripted, None));
+        assert!(needed(&spec, &KNOWN).is_empty());
+        let maker = AgentSpec { fallback: vec!["gemini".to_owned()], ..agent(AgentUse::Claude, None) };
+        spec.agents.insert(Role::Maker, maker);
+        spec.agents.insert(Role::Checker, agent(AgentUse::Codex, None));
+        assert_eq!(needed(&spec, &KNOWN), ["anthropic", "openai", "google"]);
+        assert_eq!(of_role(&spec, Role::Checker, &KNOWN), ["openai"]);
+        assert_eq!(of_role(&spec, Role::Maker, &KNOWN), ["anthropic", "google"]);
+        spec.check = CheckMode::None;
+        assert_eq!(needed(&spec, &KNOWN), ["anthropic", "google"]);
+    }
+
+    #[test]
+    fn provider_without_a_key_is_lacking_and_the_remedy_names_its_variable() {
+        let claude = Asks::of(AgentUse::Claude, None);
+        assert!(claude.lacks(&["openai"]) && !claude.lacks(&KNOWN) && !Asks::All.lacks(&[]));
+        assert!(claude.remedy().starts_with("set ANTHROPIC_API_KEY"), "{}", claude.remedy());
+        assert!(Asks::of(AgentUse::Gemini, None).remedy().starts_with("set GEMINI_API_KEY or GOOGLE_API_KEY"));
+        assert!(Asks::One("house".to_owned()).remedy().contains("providers: { house: { url"));
+    }
+}
