@@ -174,7 +174,9 @@ pub(super) fn objections(file: &str, config: &Config) -> Result<(), Vec<Finding>
     let mut findings = Vec::new();
     for (name, provider) in &config.providers {
         if let Err(why) = usable(name, provider, "any-key") {
-            findings.push(Finding::of_file(file, why).with_hint("`url: https://host/base`; plain http is for this machine"));
+            findings.push(
+                Finding::of_file(file, why).with_hint("`url: https://host/base`; plain http is for this machine"),
+            );
         }
         for path in provider.paths.iter().filter(|path| !path.starts_with('/')) {
             let what = format!("provider `{name}`: the path `{path}` does not begin with `/`");

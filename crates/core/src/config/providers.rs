@@ -215,7 +215,9 @@ mod tests {
     #[test]
     fn provider_of_ones_own_needs_an_address_and_one_place_for_its_key() {
         let told = problems("providers: { house: { style: basic } }\nlogins: [scripted]\n");
-        for part in ["missing key `url`", "missing key `key_env`", "`providers.house.style` wants one of", "`logins[0]` wants"] {
+        for part in
+            ["missing key `url`", "missing key `key_env`", "`providers.house.style` wants one of", "`logins[0]` wants"]
+        {
             assert!(told.contains(part), "{part} in {told}");
         }
         let told = problems("providers: { openai: { key_env: A, key_file: /b } }");

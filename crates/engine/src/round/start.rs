@@ -171,7 +171,9 @@ async fn held(engine: &Engine, bind: &Bindings, spec: &CheckedSpec) -> Result<Bo
     for (role, agent) in &spec.agents {
         if engine.login(agent).is_some() {
             let (role, agent) = (role.word(), agent.agent.word());
-            boundary.gaps.push(format!("the {role}'s own sign-in (`{agent}`) is in its HOME, where its tools can read it"));
+            boundary
+                .gaps
+                .push(format!("the {role}'s own sign-in (`{agent}`) is in its HOME, where its tools can read it"));
         }
     }
     Ok(boundary)

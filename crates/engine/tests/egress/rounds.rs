@@ -164,7 +164,8 @@ async fn own_sign_in_is_with_its_role_while_it_works_with_no_gate_and_nowhere_af
         settings.known_secrets = settings.known_secrets.with("LOGIN", &secret);
     }
     settings.logins = vec![login];
-    let report = builder.build(settings, world.repo.path()).await.expect("it is built").run_once().await.expect("a round");
+    let report =
+        builder.build(settings, world.repo.path()).await.expect("it is built").run_once().await.expect("a round");
     assert_eq!(report.outcome, Some(RoundOutcome::Escalated), "{}", report.render());
     assert!(report.boundary.gaps.iter().any(|gap| gap.contains("the maker's own sign-in (`claude`) is in its HOME")));
     assert!(report.render().contains("own sign-in"), "{}", report.render());
