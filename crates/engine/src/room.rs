@@ -130,6 +130,13 @@ impl Room {
         Ok(self)
     }
 
+    /// Whether the kernel keeps programs in here from changing the workspace.
+    pub(crate) fn is_read_only(&self) -> bool {
+        let mounts = self.confine.iter().flat_map(|confine| &confine.mounts);
+        let workspace = mounts.into_iter().find(|mount| mount.at == Path::new(inside::WORKSPACE));
+        workspace.is_some_and(|mount| matches!(mount.what, What::ReadOnly(_) | What::Layers(_)))
+    }
+
     /// Which of these names at the top of the workspace a program in here sees although they were to be hidden.
     pub(crate) fn shows<'n>(&self, names: &[&'n str], workspace: &Path) -> Vec<&'n str> {
         if self.confine.is_some() { Vec::new() } else { hide::existing(workspace, names) }

@@ -23,7 +23,7 @@ pub enum Flow {
     /// End the tree; the run is `How::Stopped`.
     Stop,
     /// The program has done what it was for: if it does not end by itself within `Limits::finish`, its tree is ended and the
-    /// run is `How::Finished`.
+    /// run is `How::Finished`. `Continue` takes it back.
     Finish,
 }
 
@@ -108,7 +108,7 @@ impl<'w> Pump<'w> {
             return;
         }
         match self.watch.chunk(stream, &self.buffer[..shown]) {
-            Flow::Continue => (),
+            Flow::Continue => self.finished = None,
             Flow::Stop => self.stopped = true,
             Flow::Finish => drop(self.finished.get_or_insert(self.last)),
         }

@@ -166,6 +166,14 @@ async fn program_that_is_done_and_does_not_go_is_ended_as_finished() {
 }
 
 #[tokio::test]
+async fn program_that_was_called_done_and_went_on_is_not_ended() {
+    let mut said = OnLine::new(|_: &str| Flow::Finish);
+    let spawn = limited(sh("echo done; sleep 0.05; echo no; sleep 0.3; exit 4"), |limits| limits.finish = SHORT);
+    let end = run(spawn, &mut said, &Cancel::new(), |_| ()).await.expect("sh starts");
+    assert_eq!(end.how, How::Exited(4));
+}
+
+#[tokio::test]
 async fn program_that_is_done_and_goes_keeps_its_own_end_and_its_last_words() {
     let mut done = OnLine::new(|_: &str| Flow::Finish);
     let spawn =

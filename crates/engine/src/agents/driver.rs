@@ -116,8 +116,7 @@ impl Driven {
             hearing.note(&format!("without walls, {} reads the repository's `{name}`", self.dialect.name()));
         }
         let spawn = self.spawn(launch, &room, invocation)?;
-        let reader = self.dialect.reader(invocation);
-        let mut listener = Listener { reader, hearing, stdout: Lines::default(), stderr: Lines::default() };
+        let mut listener = Listener::new(self.dialect.reader(invocation), hearing);
         let ended = proc.run(spawn, &mut listener, cancel, started).await?;
         let mut outcome = listener.finish(ended);
         outcome.told.version = outcome.told.version.or_else(|| self.installed.version.clone());
@@ -183,15 +182,21 @@ impl Agent for Driven {
     }
 }
 
-struct Listener<'a> {
+/// Hears a program while it runs.
+pub(super) struct Listener<'a> {
     reader: Box<dyn Reader>,
     hearing: Hearing<'a>,
     stdout: Lines,
     stderr: Lines,
 }
 
-impl Listener<'_> {
-    fn finish(mut self, ended: Ended) -> AgentOutcome {
+impl<'a> Listener<'a> {
+    pub(super) fn new(reader: Box<dyn Reader>, hearing: Hearing<'a>) -> Self {
+        Self { reader, hearing, stdout: Lines::default(), stderr: Lines::default() }
+    }
+
+    /// The outcome of a program whose tree is gone.
+    pub(super) fn finish(mut self, ended: Ended) -> AgentOutcome {
         let (reader, hearing) = (&mut self.reader, &mut self.hearing);
         self.stdout.rest(|line| reader.line(line, hearing));
         self.stderr.rest(|line| reader.error_line(line, hearing));

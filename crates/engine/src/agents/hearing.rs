@@ -231,9 +231,10 @@ impl<'a> Hearing<'a> {
         self.told.trouble.is_some()
     }
 
-    /// What was told was no trouble after all: it went on.
+    /// What was told was no trouble after all, and nothing was done: it went on.
     pub(super) fn untroubled(&mut self) {
         self.told.trouble = None;
+        self.done = false;
     }
 
     /// It has said its last; if it does not end by itself soon, it is ended, and that is no fault.

@@ -4,6 +4,7 @@
 //! It decides nothing: whether an outcome is good is the round's to say, and nothing an agent prints is a verdict.
 
 mod claude;
+mod codex;
 mod command;
 mod driver;
 mod env;
@@ -18,6 +19,8 @@ mod login;
 pub mod providers;
 mod roster;
 pub mod scripted;
+#[cfg(test)]
+mod testing;
 mod tools;
 
 pub use command::Command;

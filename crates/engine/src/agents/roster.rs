@@ -43,7 +43,8 @@ pub fn driven_by(installed: Installed) -> Result<Arc<dyn Agent>, AgentError> {
 fn dialect(agent: AgentUse) -> Option<&'static dyn Dialect> {
     match agent {
         AgentUse::Claude => Some(&super::claude::Claude),
-        AgentUse::Codex | AgentUse::Opencode | AgentUse::Gemini => None,
+        AgentUse::Codex => Some(&super::codex::Codex),
+        AgentUse::Opencode | AgentUse::Gemini => None,
         AgentUse::Acp | AgentUse::Command | AgentUse::Scripted => None,
     }
 }

@@ -1,0 +1,369 @@
+//! Codex: `codex exec` with its stream of JSON. Seen with 0.166.0.
+//!
+//! It runs commands and changes files by one tool that cannot be taken apart, so what a role may do is held by the walls: a
+//! role that only reads has a workspace that only can be read. Its own sandbox needs what the walls forbid, and is used only
+//! where there are none.
+
+use super::driver::{Dialect, Launch, Reader, in_home, own_folder};
+use super::hearing::{Count, Hearing};
+use super::tools::{self, Tool, unsupported};
+use super::{AgentError, Capabilities, Invocation, json};
+use crate::proc::How;
+use loopwright_core::budget::Tokens;
+use loopwright_core::provider::ProviderTrouble;
+use loopwright_core::spec::Role;
+use loopwright_core::verdict;
+use serde::Deserialize;
+use std::borrow::Cow;
+use std::ffi::OsString;
+use std::path::Path;
+
+/// The provider it speaks to, and what it is called in its configuration.
+const PROVIDER: &str = "openai";
+/// The variable that holds what it shows to the provider.
+const TOKEN: &str = "LOOPWRIGHT_PROVIDER_TOKEN";
+/// What its use is called when nobody chose a model: it does not tell.
+const UNTOLD_MODEL: &str = "codex-default";
+/// How it begins to tell that it tries again.
+const RETRYING: &str = "Reconnecting";
+
+/// Codex.
+pub(super) struct Codex;
+
+impl Dialect for Codex {
+    fn name(&self) -> &'static str {
+        "codex"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            usage: true,
+            structured_output: true,
+            answers: true,
+            tool_allowlist: false,
+            session_isolation: true,
+            proxy: true,
+            confined: true,
+        }
+    }
+
+    fn launch(&self, invocation: &Invocation) -> Result<Launch, AgentError> {
+        let Some(url) = invocation.endpoints.urls.get(PROVIDER) else {
+            let hint = "set OPENAI_API_KEY, or write `providers: { openai: { key_file: … } }` into your configuration";
+            return Err(unsupported(format!("there is no way to the provider `{PROVIDER}`"), hint));
+        };
+        let reach = Reach::of(invocation)?;
+        let folder = own_folder(invocation);
+        // The folder has to be there, and a file makes it.
+        let schema = folder.join("verdict.schema.json");
+        let files = vec![(schema.clone(), verdict::schema().to_string().into_bytes())];
+        let env = [
+            ("CODEX_HOME", in_home(invocation, &folder).into()),
+            (TOKEN, OsString::from(&invocation.endpoints.token)),
+            ("NO_PROXY", "127.0.0.1,localhost".into()),
+            ("no_proxy", "127.0.0.1,localhost".into()),
+        ];
+        Ok(Launch {
+            args: args(invocation, url, reach, &schema),
+            env: env.into_iter().map(|(name, value)| (name.into(), value)).collect(),
+            stdin: invocation.prompt.clone().into_bytes(),
+            files,
+            ..Launch::default()
+        })
+    }
+
+    fn reader(&self, invocation: &Invocation) -> Box<dyn Reader> {
+        let model = invocation.model.clone().unwrap_or_else(|| UNTOLD_MODEL.to_owned());
+        Box::new(CodexReader { model, failure: None, is_waiting: false })
+    }
+}
+
+/// Which of its own sandboxes it is started with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// None: the walls hold it.
+    Walls,
+    /// It may change the workspace.
+    Workspace,
+    /// It may read.
+    Reading,
+}
+
+impl Reach {
+    /// What a list of tools asks for, where Codex can keep to it.
+    fn of(invocation: &Invocation) -> Result<Self, AgentError> {
+        let tools = tools::of(invocation)?;
+        let has = |tool| tools.contains(&tool);
+        let refuse = |what: &str| Err(unsupported(format!("codex cannot be held to {what}"), HINT));
+        if has(Tool::WebFetch) {
+            return refuse("`WebFetch`: it has no such tool");
+        }
+        let (writes, runs) = (has(Tool::Edit) || has(Tool::Write), has(Tool::Bash));
+        let room = &invocation.room;
+        match (writes, runs) {
+            (true, false) => refuse("a list without `Bash`: it changes files by running commands"),
+            (true, true) if room.confine().is_some() => Ok(Self::Walls),
+            (true, true) => Ok(Self::Workspace),
+            (false, _) if room.confine().is_none() => Ok(Self::Reading),
+            (false, _) if room.is_read_only() => Ok(Self::Walls),
+            (false, _) => refuse("a list without `Edit` and `Write` in a workspace that can be written"),
+        }
+    }
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Walls => "danger-full-access",
+            Self::Workspace => "workspace-write",
+            Self::Reading => "read-only",
+        }
+    }
+}
+
+const HINT: &str = "leave `tools` out for codex, or choose another agent for this role";
+
+fn args(invocation: &Invocation, url: &str, reach: Reach, schema: &Path) -> Vec<OsString> {
+    // Nothing of the user's or the repository's is loaded, and an option that is gone is an error and not silence.
+    let fixed = [
+        "exec",
+        "--json",
+        "--strict-config",
+        "--ephemeral",
+        "--ignore-user-config",
+        "--ignore-rules",
+        "--skip-git-repo-check",
+    ];
+    let mut args: Vec<OsString> = fixed.map(OsString::from).into();
+    let mut option = |name: &str, value: OsString| args.extend([name.into(), value]);
+    option("--sandbox", reach.word().into());
+    if let Some(model) = &invocation.model {
+        option("--model", model.into());
+    }
+    if reach == Reach::Workspace {
+        option("--add-dir", invocation.room.see(&invocation.outbox).into());
+    }
+    if invocation.role == Role::Checker {
+        option("--output-schema", in_home(invocation, schema).into());
+    }
+    for feature in ["plugins", "apps", "hooks", "unbounded_connection_retries"] {
+        option("--disable", feature.into());
+    }
+    for setting in settings(url) {
+        option("--config", setting.into());
+    }
+    args.push("-".into());
+    args
+}
+
+/// Settings as `key=TOML`. Instruction files and skills of the repository are not read.
+fn settings(url: &str) -> Vec<String> {
+    // A string of JSON is one of TOML, but for characters that no URL has.
+    let url = serde_json::Value::from(url);
+    let provider = format!(
+        "model_providers.loopwright={{name=\"loopwright\",base_url={url},env_key=\"{TOKEN}\",wire_api=\"responses\",\
+         request_max_retries=2,stream_max_retries=2}}"
+    );
+    let fixed = [
+        "model_provider=\"loopwright\"",
+        "project_doc_max_bytes=0",
+        "skills.include_instructions=false",
+        "skills.bundled.enabled=false",
+        "web_search=\"disabled\"",
+        "analytics.enabled=false",
+        "check_for_update_on_startup=false",
+    ];
+    std::iter::once(provider).chain(fixed.map(str::to_owned)).collect()
+}
+
+struct CodexReader {
+    model: String,
+    /// What it last said that went wrong.
+    failure: Option<String>,
+    /// It waits for its provider's limit to pass.
+    is_waiting: bool,
+}
+
+impl Reader for CodexReader {
+    fn line(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+        let Some(kind) = json::kind(line) else { return };
+        match kind.as_ref() {
+            "thread.started" => started(line, &self.model, hearing),
+            "turn.started" => hearing.turn(),
+            "item.started" => {
+                self.goes_on(hearing);
+                begun(line, hearing);
+            }
+            "item.completed" => {
+                self.goes_on(hearing);
+                completed(line, hearing);
+            }
+            "turn.completed" => self.done(line, hearing),
+            "turn.failed" => self.failed(line, hearing),
+            "error" => self.error(line, hearing),
+            _ => (),
+        }
+    }
+
+    fn end(&mut self, _: How, hearing: &mut Hearing<'_>) {
+        // It ended before it could say that its turn failed.
+        if let Some(failure) = self.failure.take().filter(|_| !hearing.is_done()) {
+            hearing.trouble_said(None, &failure);
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Item<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    text: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    command: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    tool: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    changes: Vec<FileChange<'a>>,
+}
+
+#[derive(Deserialize)]
+struct FileChange<'a> {
+    #[serde(borrow, default)]
+    path: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct OfItem<'a> {
+    #[serde(borrow)]
+    item: Item<'a>,
+}
+
+/// A failure as it is told: in an event of its own, or at the end of the turn.
+#[derive(Deserialize)]
+struct Failure<'a> {
+    #[serde(borrow, default)]
+    message: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    error: Option<Words<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Words<'a> {
+    #[serde(borrow, default)]
+    message: Cow<'a, str>,
+}
+
+impl CodexReader {
+    fn done(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+        #[derive(Deserialize)]
+        struct Event {
+            usage: CodexUsage,
+        }
+        self.goes_on(hearing);
+        self.failure = None;
+        hearing.done();
+        match serde_json::from_slice::<Event>(line) {
+            Ok(event) => hearing.usage(&self.model, event.usage.into(), Count::Total),
+            Err(_) => hearing.usage_unknown(),
+        }
+    }
+
+    fn failed(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+        let text = said(line).or_else(|| self.failure.take()).unwrap_or_else(|| "its turn failed".to_owned());
+        hearing.done();
+        hearing.trouble_said(None, &text);
+    }
+
+    fn error(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+        let Some(text) = said(line) else { return };
+        if !text.starts_with(RETRYING) {
+            self.failure = Some(text);
+            return;
+        }
+        let trouble = ProviderTrouble::heard(None, &text, 0);
+        hearing.retries(trouble.status);
+        // It waits as long as the provider says, which may be hours; what waits for hours is the round.
+        if trouble.status == Some(429) {
+            self.is_waiting = true;
+            hearing.trouble_said(None, &text);
+            hearing.done();
+        }
+    }
+
+    fn goes_on(&mut self, hearing: &mut Hearing<'_>) {
+        if std::mem::take(&mut self.is_waiting) {
+            hearing.untroubled();
+        }
+    }
+}
+
+/// What went wrong, in its words.
+fn said(line: &[u8]) -> Option<String> {
+    let text = json::text(line);
+    let failure: Failure<'_> = serde_json::from_str(&text).ok()?;
+    let words = failure.error.map(|error| error.message).or(failure.message)?;
+    Some(words.chars().take(4000).collect())
+}
+
+#[derive(Deserialize)]
+struct CodexUsage {
+    #[serde(default)]
+    input_tokens: u64,
+    #[serde(default)]
+    cached_input_tokens: u64,
+    #[serde(default)]
+    cache_write_input_tokens: u64,
+    #[serde(default)]
+    output_tokens: u64,
+}
+
+impl From<CodexUsage> for Tokens {
+    /// Its input counts what came from a cache and what went into one.
+    fn from(usage: CodexUsage) -> Self {
+        let cached = usage.cached_input_tokens.saturating_add(usage.cache_write_input_tokens);
+        Self {
+            input: usage.input_tokens.saturating_sub(cached),
+            output: usage.output_tokens,
+            cache_read: usage.cached_input_tokens,
+            cache_write: usage.cache_write_input_tokens,
+        }
+    }
+}
+
+fn started(line: &[u8], model: &str, hearing: &mut Hearing<'_>) {
+    #[derive(Deserialize)]
+    struct Event<'a> {
+        #[serde(borrow, default)]
+        thread_id: Option<Cow<'a, str>>,
+    }
+    let thread = serde_json::from_slice::<Event<'_>>(line).ok().and_then(|event| event.thread_id);
+    hearing.started(thread.as_deref(), Some(model), None);
+}
+
+/// A tool is used. Each use is a turn of the model, near enough: it has no count of its own.
+fn begun(line: &[u8], hearing: &mut Hearing<'_>) {
+    let text = json::text(line);
+    let Ok(OfItem { item }) = serde_json::from_str::<OfItem<'_>>(&text) else { return };
+    let what = match item.kind.as_ref() {
+        "command_execution" => item.command.as_deref().unwrap_or_default(),
+        "file_change" => item.changes.first().map_or("", |change| &change.path),
+        "mcp_tool_call" => item.tool.as_deref().unwrap_or_default(),
+        _ => return,
+    };
+    hearing.turn();
+    hearing.tool(&item.kind, json::glance(what));
+}
+
+fn completed(line: &[u8], hearing: &mut Hearing<'_>) {
+    // What a command printed was told when it began, but for its output, which is nobody's answer.
+    const START: usize = 120;
+    if memchr::memmem::find(&line[..line.len().min(START)], b"\"type\":\"agent_message\"").is_none() {
+        return;
+    }
+    let text = json::text(line);
+    if let Ok(OfItem { item: Item { text: Some(said), .. } }) = serde_json::from_str::<OfItem<'_>>(&text) {
+        hearing.says(&said);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! What is started, word for word, and what is understood.
+
+use super::*;
+use crate::agents::testing::{hear, invocation, recorded, shown, summary, torture, without_walls};
+use expect_test::expect;
+use loopwright_core::budget::{BudgetLimit, Usage};
+use loopwright_core::provider::TroubleKind;
+
+fn heard(lines: &[&str]) -> (crate::agents::AgentOutcome, Vec<String>) {
+    hear(&Codex, &invocation(Role::Maker), lines.join("\n").as_bytes(), How::Exited(0), 4096)
+}
+
+#[test]
+fn maker_is_started_without_its_own_sandbox_behind_walls() {
+    let launch = Codex.launch(&invocation(Role::Maker)).expect("a launch");
+    let text = shown(&launch).replace(&verdict::schema().to_string(), "SCHEMA");
+    expect![[r#""#]].assert_eq(&text);
+}
+
+#[test]
+fn checker_is_held_to_the_schema_of_a_verdict() {
+    let text = shown(&Codex.launch(&invocation(Role::Checker)).expect("a launch"));
+    assert!(text.contains("--output-schema\n/home/loop/.agent-lw-r1-c00c1e/verdict.schema.json\n"), "{text}");
+    assert!(text.contains("--sandbox\ndanger-full-access\n"), "{text}");
+}
+
+#[test]
+fn its_own_sandbox_is_used_where_there_are_no_walls() {
+    let text = shown(&Codex.launch(&without_walls(Role::Maker)).expect("a launch"));
+    assert!(text.contains("--sandbox\nworkspace-write\n--model\nmodel-1\n--add-dir\n/state/round/outbox\n"), "{text}");
+    let text = shown(&Codex.launch(&without_walls(Role::Checker)).expect("a launch"));
+    assert!(text.contains("--sandbox\nread-only\n"), "{text}");
+}
+
+#[test]
+fn lists_of_tools_it_cannot_keep_to_are_refused() {
+    let refused = |role, tools: &[&str]| {
+        let mut asked = invocation(role);
+        asked.tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
+        matches!(Codex.launch(&asked), Err(AgentError::Unavailable { .. }))
+    };
+    assert!(refused(Role::Maker, &["Read", "Edit"]), "it edits by commands");
+    assert!(refused(Role::Maker, &["Read", "Bash"]), "the workspace can be written");
+    assert!(refused(Role::Maker, &["Read"]));
+    assert!(refused(Role::Maker, &["Read", "Edit", "Bash", "WebFetch"]));
+    assert!(!refused(Role::Maker, &["Edit", "Bash"]));
+    assert!(!refused(Role::Checker, &["Read", "Bash"]), "the workspace can only be read");
+}
+
+#[test]
+fn recorded_streams_mean_what_happened() {
+    let all = recorded("codex-0.166.0");
+    let lines = all.iter().map(|(name, stream, how)| {
+        let (outcome, _) = hear(&Codex, &invocation(Role::Checker), stream, *how, 65536);
+        summary(name, &outcome)
+    });
+    let text = lines.collect::<Vec<_>>().join("\n") + "\n";
+    expect![[r#""#]].assert_eq(&text);
+}
+
+#[test]
+fn meaning_does_not_depend_on_where_reads_are_cut() {
+    for (name, stream, how) in recorded("codex-0.166.0") {
+        let whole = hear(&Codex, &invocation(Role::Maker), &stream, how, usize::MAX);
+        let cut = hear(&Codex, &invocation(Role::Maker), &stream, how, 61);
+        assert_eq!((whole.1, whole.0.told), (cut.1, cut.0.told), "{name}");
+    }
+}
+
+#[test]
+fn tortured_streams_neither_panic_nor_make_anything_cheaper() {
+    for (_, stream, _) in recorded("codex-0.166.0") {
+        torture(&Codex, Role::Maker, &stream);
+    }
+}
+
+#[test]
+fn cached_input_is_taken_out_of_input() {
+    let end = r#"{"type":"turn.completed","usage":{"input_tokens":100,"cached_input_tokens":30,"cache_write_input_tokens":5,"output_tokens":7}}"#;
+    let (outcome, _) = heard(&[end]);
+    assert_eq!(outcome.usage, Usage::Reported(Tokens { input: 65, output: 7, cache_read: 30, cache_write: 5 }));
+    assert_eq!((outcome.told.models[0].model.as_str(), outcome.told.trouble), ("model-1", None));
+}
+
+#[test]
+fn uses_of_tools_are_turns_and_have_a_limit() {
+    let mut few = invocation(Role::Maker);
+    few.limits.turns = Some(2);
+    let item = r#"{"type":"item.started","item":{"id":"i","type":"command_execution","command":"ls"}}"#;
+    let stream = ["{\"type\":\"turn.started\"}", item, item].join("\n") + "\n";
+    let (outcome, _) = hear(&Codex, &few, stream.as_bytes(), How::Stopped, 4096);
+    assert_eq!((outcome.turns, outcome.limit), (3, Some(BudgetLimit::Turns)));
+}
+
+#[test]
+fn wait_for_a_limit_is_trouble_unless_it_goes_on() {
+    let wait = r#"{"type":"error","message":"Reconnecting... 1/2 (exceeded retry limit, last status: 429 Too Many Requests)"}"#;
+    let stream = format!("{wait}\n");
+    let (outcome, _) = hear(&Codex, &invocation(Role::Maker), stream.as_bytes(), How::Finished, 4096);
+    assert_eq!(outcome.told.trouble.map(|trouble| trouble.kind), Some(TroubleKind::RateLimited));
+    let on = r#"{"type":"item.completed","item":{"id":"i","type":"agent_message","text":"here I am"}}"#;
+    let (outcome, _) = hear(&Codex, &invocation(Role::Maker), format!("{wait}\n{on}\n").as_bytes(), How::Exited(0), 4096);
+    assert_eq!(outcome.told.trouble.map(|trouble| trouble.kind), Some(TroubleKind::Unclear), "it never said it was done");
+}

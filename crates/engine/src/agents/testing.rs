@@ -1,0 +1,199 @@
+//! What the tests of dialects share: an invocation as a round would make it, what is started as text, and recorded streams.
+
+use super::driver::{Dialect, Launch, Listener};
+use super::hearing::Hearing;
+use super::{AgentEvent, AgentLimits, AgentLog, AgentOutcome, Endpoints, Invocation, VerdictSink};
+use crate::clock::SteppingClock;
+use crate::proc::{Captured, Cookie, Ended, How, Stream, Watch as _};
+use crate::room::{Papers, Room, Rooms, Seat, Walls};
+use crate::toolchains::Toolchains;
+use crate::workspace::Files;
+use loopwright_core::budget::Usage;
+use loopwright_core::level::LoopLevel;
+use loopwright_core::spec::Role;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// 2026-11-15 17:00 UTC, the time at which streams are heard in tests.
+pub(super) const NOW_MS: i64 = 1_794_762_000_000;
+
+/// A start as a round makes it, behind walls.
+pub(super) fn invocation(role: Role) -> Invocation {
+    let root = Path::new("/state/round");
+    Invocation { room: room(role, root), ..without_walls(role) }
+}
+
+/// The same without walls.
+pub(super) fn without_walls(role: Role) -> Invocation {
+    let root = Path::new("/state/round");
+    let sink = VerdictSink {
+        path: root.join("sink/verdict.json"),
+        nonce: "n1".to_owned(),
+        tree: "t1".to_owned(),
+        candidate: "c1".to_owned(),
+    };
+    let urls = ["anthropic", "openai", "google"].map(|name| (name.to_owned(), format!("http://127.0.0.1:3128/provider/{name}")));
+    Invocation {
+        role,
+        loop_name: "sweeper".to_owned(),
+        round: "r1".to_owned(),
+        attempt: 1,
+        prompt: "the brief".to_owned(),
+        workspace: root.join("work"),
+        outbox: root.join("outbox"),
+        state_file: root.join("state.json"),
+        items: (role == Role::Checker).then(|| root.join("items")),
+        home: root.join("home"),
+        tmp: root.join("tmp"),
+        verdict: (role == Role::Checker).then_some(sink),
+        model: Some("model-1".to_owned()),
+        tools: Vec::new(),
+        endpoints: Endpoints { urls: urls.into(), token: "the-token".to_owned() },
+        prices: std::sync::Arc::default(),
+        limits: AgentLimits {
+            wall: Some(Duration::from_secs(60)),
+            idle: None,
+            turns: Some(40),
+            tokens: None,
+            usd: None,
+            output_max: 1 << 20,
+        },
+        cookie: Cookie::from_recorded("lw-r1-c00c1e".to_owned()),
+        room: Room::default(),
+    }
+}
+
+fn room(role: Role, root: &Path) -> Room {
+    let rooms = Rooms::new(Walls::Kernel, Toolchains::default());
+    let files = Files::Folder(root.join("work"));
+    let (home, tmp, outbox, state) = (root.join("home"), root.join("tmp"), root.join("outbox"), root.join("state.json"));
+    let items = root.join("items");
+    let seat = Seat { files: &files, home: &home, tmp: &tmp };
+    let papers = Papers { outbox: &outbox, state: &state, items: Some(&items), sink: None };
+    match role {
+        Role::Maker => rooms.maker(seat, papers, LoopLevel::L2Assisted),
+        Role::Checker | Role::Planner | Role::Prover | Role::Attacker => rooms.reader(seat, papers),
+    }
+}
+
+/// What is started, as text.
+pub(super) fn shown(launch: &Launch) -> String {
+    let mut text = String::new();
+    for arg in &launch.args {
+        let _ = writeln!(text, "{}", arg.display());
+    }
+    for (name, value) in &launch.env {
+        let _ = writeln!(text, "{}={}", name.display(), value.display());
+    }
+    for (path, bytes) in &launch.files {
+        let _ = writeln!(text, "file {}: {}", path.display(), String::from_utf8_lossy(bytes));
+    }
+    let _ = writeln!(text, "hidden {:?} {:?}", launch.hidden, launch.needs_hidden);
+    let _ = writeln!(text, "stdin {}", String::from_utf8_lossy(&launch.stdin));
+    text
+}
+
+/// Events as they are told, without the raw stream.
+#[derive(Default)]
+pub(super) struct Seen(pub(super) Vec<String>);
+
+impl AgentLog for Seen {
+    fn line(&mut self, event: AgentEvent<'_>) {
+        if !matches!(event, AgentEvent::Raw { .. }) {
+            self.0.push(format!("{event:?}"));
+        }
+    }
+}
+
+/// A stream as it would be heard, cut into pieces of this size.
+pub(super) fn hear(
+    dialect: &dyn Dialect,
+    invocation: &Invocation,
+    stream: &[u8],
+    how: How,
+    size: usize,
+) -> (AgentOutcome, Vec<String>) {
+    let (mut seen, clock) = (Seen::default(), SteppingClock::new(NOW_MS, 0));
+    let hearing = Hearing::new(&mut seen, invocation).by(&clock);
+    let mut listener = Listener::new(dialect.reader(invocation), hearing);
+    for piece in stream.chunks(size) {
+        listener.chunk(Stream::Stdout, piece);
+    }
+    let outcome = listener.finish(ended(how));
+    (outcome, seen.0)
+}
+
+fn ended(how: How) -> Ended {
+    Ended {
+        how,
+        code: if let How::Exited(code) = how { Some(code) } else { None },
+        stdout: Captured::default(),
+        stderr: Captured::default(),
+        leaky: false,
+        wall: Duration::ZERO,
+        killed: 0,
+        term_ignored: false,
+        unkillable: Vec::new(),
+    }
+}
+
+/// The recorded streams of an agent: scenario, bytes, how the program ended.
+pub(super) fn recorded(agent: &str) -> Vec<(String, Vec<u8>, How)> {
+    let folder = streams().join(agent);
+    let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
+    paths.sort();
+    paths.iter().map(|path| {
+        let exit = std::fs::read_to_string(path.with_extension("exit")).expect("how it ended");
+        let how = exit.trim().parse().map_or(How::Wall, How::Exited);
+        let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        (name, std::fs::read(path).expect("a stream"), how)
+    }).collect()
+}
+
+fn streams() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/streams")
+}
+
+/// One line about an outcome.
+pub(super) fn summary(name: &str, outcome: &AgentOutcome) -> String {
+    let told = &outcome.told;
+    let trouble = told.trouble.as_ref().map(|trouble| {
+        let status = trouble.status.map(|status| format!(" {status}")).unwrap_or_default();
+        let wait = trouble.retry_at_ms.map(|at| format!(" in {} s", (at - NOW_MS) / 1000)).unwrap_or_default();
+        format!("{}{status}{wait}", trouble.kind.word())
+    });
+    let limit = outcome.limit.map(|limit| format!("limit {limit:?}"));
+    let end = trouble.or(limit).unwrap_or_else(|| format!("{:?}", outcome.how));
+    let usage = match outcome.usage {
+        Usage::Unknown => "?".to_owned(),
+        Usage::Reported(t) => format!("{}+{}+{} → {}", t.input, t.cache_read, t.cache_write, t.output),
+    };
+    format!("{name:<24} {end:<28} {usage:<24} turns {}", outcome.turns)
+}
+
+/// Tortures a stream: cut, doubled, shuffled, bent. Nothing may panic, and no report of usage may be lost by it.
+pub(super) fn torture(dialect: &dyn Dialect, role: Role, stream: &[u8]) {
+    let invocation = invocation(role);
+    let play = |bytes: &[u8]| hear(dialect, &invocation, bytes, How::Exited(0), 7919).0;
+    for at in (0..stream.len()).step_by(stream.len().div_ceil(97).max(1)) {
+        play(&stream[..at]);
+        let mut bent = stream.to_vec();
+        bent[at] = bent[at].wrapping_add(0x5b);
+        play(&bent);
+        bent[at] = 0xff;
+        play(&bent);
+    }
+    let lines: Vec<&[u8]> = stream.split(|byte| *byte == b'\n').collect();
+    let doubled: Vec<&[u8]> = lines.iter().flat_map(|line| [*line, *line]).collect();
+    let reversed: Vec<&[u8]> = lines.iter().rev().copied().collect();
+    let plain = play(stream);
+    for other in [doubled, reversed] {
+        let heard = play(&other.join(&b'\n'));
+        if let (Usage::Reported(before), Usage::Reported(after)) = (plain.usage, heard.usage) {
+            assert!(after.total() >= before.total(), "{after:?} is less than {before:?}");
+        }
+    }
+}
