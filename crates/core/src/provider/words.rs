@@ -20,7 +20,7 @@ const QUOTA: [&str; 5] =
     ["insufficient_quota", "credit balance", "billing_hard_limit", "out of credits", "payment required"];
 
 /// Said both of an empty account and of a window that opens again.
-const QUOTA_OR_WINDOW: &str = "exceeded your current quota";
+const QUOTA_OR_WINDOW: [&str; 3] = ["exceeded your current quota", "quota exceeded", "billing details"];
 
 /// In this order: the first list that has a word of the text decides.
 const WORDS: [(TroubleKind, &[&str]); 7] = [
@@ -99,7 +99,7 @@ pub(super) fn kind(status: Option<u16>, text: &str, opens: Opens) -> TroubleKind
     if has(&CONTEXT) {
         return TroubleKind::Context;
     }
-    if has(&QUOTA) || (text.contains(QUOTA_OR_WINDOW) && opens == Opens::Never) {
+    if has(&QUOTA) || (has(&QUOTA_OR_WINDOW) && opens == Opens::Never) {
         return TroubleKind::Quota;
     }
     let said = || WORDS.iter().find(|(_, words)| has(words)).map_or(TroubleKind::Unclear, |(kind, _)| *kind);

@@ -297,13 +297,12 @@ impl ClaudeReader {
         let models = end.model_usage.iter().map(|(model, used)| (plain(model), Tokens::from(*used)));
         let models: Vec<_> = models.collect();
         let sum = models.iter().fold(Tokens::default(), |sum, (_, tokens)| sum.plus(*tokens));
-        let total = end.usage.map(Tokens::from).unwrap_or_default();
-        if !models.is_empty() || total.total() > 0 {
-            self.accounted = true;
-            self.certain = most(self.certain, total);
-            hearing.account(&models, self.certain);
-            self.certain = most(self.certain, sum);
-        }
+        // An account of nothing is one as well: no request was answered.
+        let Some(total) = end.usage.map(Tokens::from).or((!models.is_empty()).then_some(sum)) else { return };
+        self.accounted = true;
+        self.certain = most(self.certain, total);
+        hearing.account(&models, self.certain);
+        self.certain = most(self.certain, sum);
     }
 
     fn judge(&self, end: &End<'_>, hearing: &mut Hearing<'_>) {

@@ -74,7 +74,7 @@ impl Dialect for Codex {
 
     fn reader(&self, invocation: &Invocation) -> Box<dyn Reader> {
         let model = invocation.model.clone().unwrap_or_else(|| UNTOLD_MODEL.to_owned());
-        Box::new(CodexReader { model, failure: None, is_waiting: false })
+        Box::new(CodexReader { model, failure: None, is_waiting: false, is_at_work: false })
     }
 }
 
@@ -180,6 +180,8 @@ struct CodexReader {
     failure: Option<String>,
     /// It waits for its provider's limit to pass.
     is_waiting: bool,
+    /// Its provider has answered.
+    is_at_work: bool,
 }
 
 impl Reader for CodexReader {
@@ -271,6 +273,9 @@ impl CodexReader {
         let text = said(line).or_else(|| self.failure.take()).unwrap_or_else(|| "its turn failed".to_owned());
         hearing.done();
         hearing.trouble_said(None, &text);
+        if !self.is_at_work {
+            hearing.unless_used();
+        }
     }
 
     fn error(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
@@ -286,10 +291,14 @@ impl CodexReader {
             self.is_waiting = true;
             hearing.trouble_said(None, &text);
             hearing.done();
+            if !self.is_at_work {
+                hearing.unless_used();
+            }
         }
     }
 
     fn goes_on(&mut self, hearing: &mut Hearing<'_>) {
+        self.is_at_work = true;
         if std::mem::take(&mut self.is_waiting) {
             hearing.untroubled();
         }

@@ -154,6 +154,7 @@ impl<'a> Hearing<'a> {
     /// The agent's last account by model takes the place of all before, where what was told before by piece was partly
     /// guessed. What had been told for certain stays the least: an account does not take it back.
     pub(super) fn account(&mut self, finals: &[(&str, Tokens)], certain: Tokens) {
+        self.heard_usage = true;
         let earlier = std::mem::take(&mut self.told.models);
         finals.iter().for_each(|(model, tokens)| self.count(model, *tokens, Count::Step));
         let sum = finals.iter().fold(Tokens::default(), |sum, (_, tokens)| sum.plus(*tokens));
@@ -215,6 +216,16 @@ impl<'a> Hearing<'a> {
     /// The same in the program's own words: status and kind are read out of them where it gave none.
     pub(super) fn trouble_said(&mut self, status: Option<u16>, text: &str) {
         self.trouble(ProviderTrouble::heard(status, text, self.clock.now_ms()));
+    }
+
+    /// Its trouble is that the very first request was turned away, and what is turned away costs nothing.
+    pub(super) fn unless_used(&mut self) {
+        let kind = self.told.trouble.as_ref().map(|trouble| trouble.kind);
+        let turned_away =
+            [TroubleKind::Auth, TroubleKind::RateLimited, TroubleKind::Quota, TroubleKind::BadRequest];
+        if kind.is_some_and(|kind| turned_away.contains(&kind)) {
+            self.heard_usage = true;
+        }
     }
 
     /// Trouble that is a limit ends then, where its words did not say when.

@@ -12,14 +12,76 @@ fn heard(lines: &[&str]) -> (crate::agents::AgentOutcome, Vec<String>) {
 #[test]
 fn maker_is_started_with_its_tools_and_nobodys_settings() {
     let launch = Claude.launch(&invocation(Role::Maker)).expect("a launch");
-    expect![[r#""#]].assert_eq(&shown(&launch));
+    expect![[r#"
+        -p
+        --output-format
+        stream-json
+        --verbose
+        --setting-sources=
+        --strict-mcp-config
+        --no-session-persistence
+        --tools
+        Read,Glob,Grep,Edit,Write,Bash
+        --allowedTools
+        Read,Glob,Grep,Edit,Write,Bash
+        --add-dir
+        /outbox
+        --model
+        model-1
+        --max-turns
+        40
+        ANTHROPIC_BASE_URL=http://127.0.0.1:3128/provider/anthropic
+        ANTHROPIC_API_KEY=the-token
+        CLAUDE_CONFIG_DIR=/home/loop/.agent-lw-r1-c00c1e
+        CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1
+        CLAUDE_CODE_MAX_RETRIES=2
+        DISABLE_AUTOUPDATER=1
+        DISABLE_TELEMETRY=1
+        DISABLE_ERROR_REPORTING=1
+        NO_PROXY=127.0.0.1,localhost
+        no_proxy=127.0.0.1,localhost
+        hidden [] []
+        stdin the brief
+    "#]].assert_eq(&shown(&launch));
 }
 
 #[test]
 fn checker_reads_only_and_is_held_to_the_schema_of_a_verdict() {
     let launch = Claude.launch(&invocation(Role::Checker)).expect("a launch");
     let text = shown(&launch).replace(&verdict::schema().to_string(), "SCHEMA");
-    expect![[r#""#]].assert_eq(&text);
+    expect![[r#"
+        -p
+        --output-format
+        stream-json
+        --verbose
+        --setting-sources=
+        --strict-mcp-config
+        --no-session-persistence
+        --tools
+        Read,Glob,Grep
+        --allowedTools
+        Read,Glob,Grep
+        --add-dir
+        /items
+        --model
+        model-1
+        --max-turns
+        40
+        --json-schema
+        SCHEMA
+        ANTHROPIC_BASE_URL=http://127.0.0.1:3128/provider/anthropic
+        ANTHROPIC_API_KEY=the-token
+        CLAUDE_CONFIG_DIR=/home/loop/.agent-lw-r1-c00c1e
+        CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1
+        CLAUDE_CODE_MAX_RETRIES=2
+        DISABLE_AUTOUPDATER=1
+        DISABLE_TELEMETRY=1
+        DISABLE_ERROR_REPORTING=1
+        NO_PROXY=127.0.0.1,localhost
+        no_proxy=127.0.0.1,localhost
+        hidden [] []
+        stdin the brief
+    "#]].assert_eq(&text);
 }
 
 #[test]
@@ -48,7 +110,34 @@ fn recorded_streams_mean_what_happened() {
         summary(name, &outcome)
     });
     let text = lines.collect::<Vec<_>>().join("\n") + "\n";
-    expect![[r#""#]].assert_eq(&text);
+    expect![[r#"
+        401                      auth 401                     0+0+0 → 0                turns 0
+        403                      auth 403                     0+0+0 → 0                turns 0
+        404-model                bad-request 404              0+0+0 → 0                turns 0
+        429-resets-at-text       rate-limited 429 in 79200 s  0+0+0 → 0                turns 0
+        429-retry-after          rate-limited 429             0+0+0 → 0                turns 0
+        429-then-well            Exited(0)                    2400+1600+0 → 120        turns 2
+        429-usage-limit-text     rate-limited 429             0+0+0 → 0                turns 0
+        429-usage-limit          rate-limited 429 in 105238000 s 0+0+0 → 0                turns 0
+        429                      rate-limited 429             0+0+0 → 0                turns 0
+        500                      server 500                   0+0+0 → 0                turns 0
+        529                      overloaded 529               0+0+0 → 0                turns 0
+        context                  context 400                  1200+800+0 → 60          turns 1
+        cut-once                 Exited(0)                    4800+3200+0 → 181        turns 3
+        cut                      network                      3600+2400+0 → 62         turns 1
+        denied                   Exited(0)                    3600+2400+0 → 180        turns 3
+        edit-and-run             Exited(0)                    3600+10000+200 → 280     turns 6
+        hang                     limit Wall                   1200+800+0 → 8           turns 1
+        length                   unclear                      4800+3200+0 → 240        turns 4
+        max-turns                limit Turns                  2400+1600+0 → 120        turns 2
+        overloaded-midway        unclear                      2400+1600+0 → 61         turns 1
+        quota                    quota 400                    0+0+0 → 0                turns 0
+        refusal-once             Exited(0)                    3600+2400+0 → 180        turns 3
+        refusal                  declined                     3600+2400+0 → 180        turns 3
+        schema-ignored           Exited(0)                    2400+1600+0 → 120        turns 2
+        unreachable              network                      0+0+0 → 0                turns 0
+        verdict                  Exited(0)                    2400+1600+0 → 120        turns 2
+    "#]].assert_eq(&text);
 }
 
 #[test]

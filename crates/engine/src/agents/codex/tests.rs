@@ -14,7 +14,51 @@ fn heard(lines: &[&str]) -> (crate::agents::AgentOutcome, Vec<String>) {
 fn maker_is_started_without_its_own_sandbox_behind_walls() {
     let launch = Codex.launch(&invocation(Role::Maker)).expect("a launch");
     let text = shown(&launch).replace(&verdict::schema().to_string(), "SCHEMA");
-    expect![[r#""#]].assert_eq(&text);
+    expect![[r#"
+        exec
+        --json
+        --strict-config
+        --ephemeral
+        --ignore-user-config
+        --ignore-rules
+        --skip-git-repo-check
+        --sandbox
+        danger-full-access
+        --model
+        model-1
+        --disable
+        plugins
+        --disable
+        apps
+        --disable
+        hooks
+        --disable
+        unbounded_connection_retries
+        --config
+        model_providers.loopwright={name="loopwright",base_url="http://127.0.0.1:3128/provider/openai",env_key="LOOPWRIGHT_PROVIDER_TOKEN",wire_api="responses",request_max_retries=2,stream_max_retries=2}
+        --config
+        model_provider="loopwright"
+        --config
+        project_doc_max_bytes=0
+        --config
+        skills.include_instructions=false
+        --config
+        skills.bundled.enabled=false
+        --config
+        web_search="disabled"
+        --config
+        analytics.enabled=false
+        --config
+        check_for_update_on_startup=false
+        -
+        CODEX_HOME=/home/loop/.agent-lw-r1-c00c1e
+        LOOPWRIGHT_PROVIDER_TOKEN=the-token
+        NO_PROXY=127.0.0.1,localhost
+        no_proxy=127.0.0.1,localhost
+        file .agent-lw-r1-c00c1e/verdict.schema.json: SCHEMA
+        hidden [] []
+        stdin the brief
+    "#]].assert_eq(&text);
 }
 
 #[test]
@@ -55,7 +99,34 @@ fn recorded_streams_mean_what_happened() {
         summary(name, &outcome)
     });
     let text = lines.collect::<Vec<_>>().join("\n") + "\n";
-    expect![[r#""#]].assert_eq(&text);
+    expect![[r#"
+        401                      auth 401                     0+0+0 → 0                turns 1
+        403                      auth 403                     0+0+0 → 0                turns 1
+        404-model                bad-request 404              0+0+0 → 0                turns 1
+        429-retry-after          rate-limited 429             0+0+0 → 0                turns 1
+        429-then-well            Exited(0)                    2400+1600+0 → 120        turns 2
+        429-try-again-text       rate-limited in 200 s        0+0+0 → 0                turns 1
+        429-usage-limit          rate-limited                 0+0+0 → 0                turns 1
+        429                      rate-limited 429             0+0+0 → 0                turns 1
+        500                      overloaded                   ?                        turns 1
+        503                      overloaded 503               ?                        turns 1
+        529                      overloaded 529               ?                        turns 1
+        context                  context                      ?                        turns 2
+        cut-once                 Exited(0)                    3600+2400+0 → 180        turns 3
+        cut                      network                      ?                        turns 2
+        denied                   Exited(0)                    3600+2400+0 → 180        turns 1
+        edit-and-run             Exited(0)                    3800+10000+0 → 280       turns 6
+        hang                     limit Wall                   ?                        turns 2
+        length                   unclear                      ?                        turns 1
+        overloaded-midway        overloaded                   ?                        turns 2
+        quota-midway             quota                        0+0+0 → 0                turns 1
+        quota                    quota                        0+0+0 → 0                turns 1
+        refusal-once             Exited(0)                    2400+1600+0 → 120        turns 2
+        refusal                  Exited(0)                    2400+1600+0 → 120        turns 2
+        schema-ignored           Exited(0)                    1200+800+0 → 60          turns 1
+        unreachable              limit Wall                   ?                        turns 1
+        verdict                  Exited(0)                    2400+1600+0 → 120        turns 2
+    "#]].assert_eq(&text);
 }
 
 #[test]
