@@ -180,7 +180,7 @@ fn dry_run_prints_what_would_be_sent_and_sends_nothing() {
 }
 
 #[test]
-fn agent_that_this_build_does_not_drive_fails_the_round_and_says_so() {
+fn agent_that_is_not_on_this_machine_fails_the_round_and_says_so() {
     let env = env();
     let repo = repo(&env);
     repo.write(
@@ -189,7 +189,7 @@ fn agent_that_this_build_does_not_drive_fails_the_round_and_says_so() {
     );
     let json = env.loopwright_in(repo.path(), ["run", "claude", "--json"]).code(1).json();
     assert_eq!(json["outcome"], "failed");
-    assert!(json["reasons"].to_string().contains("agent `claude` is not driven by this build yet"), "{json}");
+    assert!(json["reasons"].to_string().contains("agent program `claude` not found"), "{json}");
 }
 
 #[test]

@@ -2,7 +2,9 @@
 //! the round to fail, and is recorded as such.
 
 use crate::error::CommandError;
-use loopwright::agents::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Command, Invocation, Scripted};
+use loopwright::agents::{
+    self, Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Command, DRIVEN, Invocation, Scripted,
+};
 use loopwright::proc::{Cancel, Proc, Started};
 use loopwright::round::{Bindings, Outlet};
 use loopwright::{AllowlistGate, AlwaysEscalate, HumanGate, LoopLevel};
@@ -11,16 +13,16 @@ use loopwright_core::spec::{ActionKind, AgentSpec, AgentUse, CheckMode, LoopSpec
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a loop is bound to, read from its working copy.
-pub(super) fn of(spec: &LoopSpec, work_tree: &Path) -> Result<Bindings, CommandError> {
+/// What a loop is bound to, read from its working copy. Programs of agents are looked for on `path`.
+pub(super) fn of(spec: &LoopSpec, work_tree: &Path, path: &[PathBuf]) -> Result<Bindings, CommandError> {
     let maker_spec = spec.agents.get(&Role::Maker);
-    let maker = agent(maker_spec, work_tree)?;
+    let maker = agent(maker_spec, work_tree, path)?;
     let checker = match (spec.check, spec.agents.get(&Role::Checker)) {
         (CheckMode::None, _) => None,
         // The same agent, fresh: each start is a process of its own, and a script goes on where the maker stopped.
         (CheckMode::Required, None) => Some(Arc::clone(&maker)),
         (CheckMode::Required, own) if own == maker_spec => Some(Arc::clone(&maker)),
-        (CheckMode::Required, own) => Some(agent(own, work_tree)?),
+        (CheckMode::Required, own) => Some(agent(own, work_tree, path)?),
     };
     Ok(Bindings { maker, checker, gate: gate(spec), outlet: outlet(spec)? })
 }
@@ -32,15 +34,23 @@ pub(super) fn vanished(spec: &LoopSpec, agent: Vanished) -> Bindings {
     Bindings { maker: agent, checker, gate: gate(spec), outlet: Outlet::LocalForge }
 }
 
-fn agent(spec: Option<&AgentSpec>, work_tree: &Path) -> Result<Arc<dyn Agent>, CommandError> {
-    let Some(spec) = spec else { return Ok(Arc::new(Vanished::unnamed())) };
+fn agent(spec: Option<&AgentSpec>, work_tree: &Path, path: &[PathBuf]) -> Result<Arc<dyn Agent>, CommandError> {
+    let Some(spec) = spec else { return Ok(first_installed(work_tree, path)) };
     match spec.agent {
         AgentUse::Command => Ok(Arc::new(Command::new(&spec.run).map_err(wrong)?)),
         AgentUse::Scripted => scripted(spec, work_tree),
-        AgentUse::Claude | AgentUse::Codex | AgentUse::Opencode | AgentUse::Gemini | AgentUse::Acp => {
-            Ok(Arc::new(Vanished::not_driven(spec.agent)))
+        AgentUse::Claude | AgentUse::Codex | AgentUse::Opencode | AgentUse::Gemini => {
+            let found = agents::driven(spec, path, Some(work_tree));
+            Ok(found.unwrap_or_else(|error| Arc::new(Vanished::not_there(spec.agent, &error))))
         }
+        AgentUse::Acp => Ok(Arc::new(Vanished::not_driven(spec.agent))),
     }
+}
+
+/// Who plays where nobody was named: the first agent that is on this machine.
+fn first_installed(work_tree: &Path, path: &[PathBuf]) -> Arc<dyn Agent> {
+    let found = DRIVEN.iter().find_map(|agent| agents::driven(&AgentSpec::new(*agent), path, Some(work_tree)).ok());
+    found.unwrap_or_else(|| Arc::new(Vanished::unnamed()))
 }
 
 fn scripted(spec: &AgentSpec, work_tree: &Path) -> Result<Arc<dyn Agent>, CommandError> {
@@ -90,9 +100,15 @@ impl Vanished {
         Self { name, what, hint: "use `command` with your agent's argv, or `scripted`".to_owned() }
     }
 
+    fn not_there(agent: AgentUse, error: &AgentError) -> Self {
+        let hint = error.hint().unwrap_or_default().to_owned();
+        Self { name: agent.word().to_owned(), what: error.to_string(), hint }
+    }
+
     fn unnamed() -> Self {
-        let what = "the loop names no maker, and this build drives no agent by itself yet".to_owned();
-        let hint = "write `agents: { maker: { use: command, run: [...] } }`, or use `scripted`".to_owned();
+        let words = DRIVEN.map(AgentUse::word).join(", ");
+        let what = format!("the loop names no maker, and none of {words} is on PATH");
+        let hint = "install one of them, or write `agents: { maker: { use: command, run: [...] } }`".to_owned();
         Self { name: "none".to_owned(), what, hint }
     }
 }

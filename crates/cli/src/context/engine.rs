@@ -135,7 +135,7 @@ impl Context {
         spec: &LoopSpec,
         work_tree: &Path,
     ) -> Result<loopwright::round::Bindings, CommandError> {
-        bindings::of(spec, work_tree)
+        bindings::of(spec, work_tree, &self.extra_path(Some(work_tree)))
     }
 
     /// Where agents and gates find further programs: the folders of `PATH` that exist, are absolute and lie outside the
