@@ -221,8 +221,7 @@ impl<'a> Hearing<'a> {
     /// Its trouble is that the very first request was turned away, and what is turned away costs nothing.
     pub(super) fn unless_used(&mut self) {
         let kind = self.told.trouble.as_ref().map(|trouble| trouble.kind);
-        let turned_away =
-            [TroubleKind::Auth, TroubleKind::RateLimited, TroubleKind::Quota, TroubleKind::BadRequest];
+        let turned_away = [TroubleKind::Auth, TroubleKind::RateLimited, TroubleKind::Quota, TroubleKind::BadRequest];
         if kind.is_some_and(|kind| turned_away.contains(&kind)) {
             self.heard_usage = true;
         }

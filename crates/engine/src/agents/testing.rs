@@ -33,7 +33,8 @@ pub(super) fn without_walls(role: Role) -> Invocation {
         tree: "t1".to_owned(),
         candidate: "c1".to_owned(),
     };
-    let urls = ["anthropic", "openai", "google"].map(|name| (name.to_owned(), format!("http://127.0.0.1:3128/provider/{name}")));
+    let urls = ["anthropic", "openai", "google"]
+        .map(|name| (name.to_owned(), format!("http://127.0.0.1:3128/provider/{name}")));
     Invocation {
         role,
         loop_name: "sweeper".to_owned(),
@@ -67,7 +68,8 @@ pub(super) fn without_walls(role: Role) -> Invocation {
 fn room(role: Role, root: &Path) -> Room {
     let rooms = Rooms::new(Walls::Kernel, Toolchains::default());
     let files = Files::Folder(root.join("work"));
-    let (home, tmp, outbox, state) = (root.join("home"), root.join("tmp"), root.join("outbox"), root.join("state.json"));
+    let (home, tmp, outbox, state) =
+        (root.join("home"), root.join("tmp"), root.join("outbox"), root.join("state.json"));
     let items = root.join("items");
     let seat = Seat { files: &files, home: &home, tmp: &tmp };
     let papers = Papers { outbox: &outbox, state: &state, items: Some(&items), sink: None };
@@ -145,12 +147,15 @@ pub(super) fn recorded(agent: &str) -> Vec<(String, Vec<u8>, How)> {
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "jsonl"));
     paths.sort();
-    paths.iter().map(|path| {
-        let exit = std::fs::read_to_string(path.with_extension("exit")).expect("how it ended");
-        let how = exit.trim().parse().map_or(How::Wall, How::Exited);
-        let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
-        (name, std::fs::read(path).expect("a stream"), how)
-    }).collect()
+    paths
+        .iter()
+        .map(|path| {
+            let exit = std::fs::read_to_string(path.with_extension("exit")).expect("how it ended");
+            let how = exit.trim().parse().map_or(How::Wall, How::Exited);
+            let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+            (name, std::fs::read(path).expect("a stream"), how)
+        })
+        .collect()
 }
 
 fn streams() -> PathBuf {

@@ -42,7 +42,8 @@ fn maker_is_started_with_its_tools_and_nobodys_settings() {
         no_proxy=127.0.0.1,localhost
         hidden [] []
         stdin the brief
-    "#]].assert_eq(&shown(&launch));
+    "#]]
+    .assert_eq(&shown(&launch));
 }
 
 #[test]
@@ -81,7 +82,8 @@ fn checker_reads_only_and_is_held_to_the_schema_of_a_verdict() {
         no_proxy=127.0.0.1,localhost
         hidden [] []
         stdin the brief
-    "#]].assert_eq(&text);
+    "#]]
+    .assert_eq(&text);
 }
 
 #[test]
@@ -137,7 +139,8 @@ fn recorded_streams_mean_what_happened() {
         schema-ignored           Exited(0)                    2400+1600+0 → 120        turns 2
         unreachable              network                      0+0+0 → 0                turns 0
         verdict                  Exited(0)                    2400+1600+0 → 120        turns 2
-    "#]].assert_eq(&text);
+    "#]]
+    .assert_eq(&text);
 }
 
 #[test]
@@ -158,7 +161,8 @@ fn tortured_streams_neither_panic_nor_make_anything_cheaper() {
 
 #[test]
 fn structured_answer_is_the_answer() {
-    let (_, stream, how) = recorded("claude-2.1.325").into_iter().find(|(name, ..)| name == "verdict").expect("recorded");
+    let (_, stream, how) =
+        recorded("claude-2.1.325").into_iter().find(|(name, ..)| name == "verdict").expect("recorded");
     let (outcome, _) = hear(&Claude, &invocation(Role::Checker), &stream, how, 4096);
     let answer = outcome.told.answer.expect("an answer");
     assert!(answer.starts_with('{') && answer.contains("\"verdict\":\"pass\""), "{answer}");
@@ -194,7 +198,10 @@ fn unreadable_message_makes_usage_unknown_unless_an_account_follows() {
     assert_eq!(heard(&[bad, end]).0.usage, Usage::Reported(Tokens { input: 1, ..Tokens::default() }));
     let broken = r#"{"type":"result","subtype":"success","is_error":false,"modelUsage":7}"#;
     let outcome = heard(&[broken]).0;
-    assert_eq!((outcome.usage, outcome.told.trouble.map(|trouble| trouble.kind)), (Usage::Unknown, Some(TroubleKind::Unclear)));
+    assert_eq!(
+        (outcome.usage, outcome.told.trouble.map(|trouble| trouble.kind)),
+        (Usage::Unknown, Some(TroubleKind::Unclear))
+    );
 }
 
 #[test]

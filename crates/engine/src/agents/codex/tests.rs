@@ -126,7 +126,8 @@ fn recorded_streams_mean_what_happened() {
         schema-ignored           Exited(0)                    1200+800+0 → 60          turns 1
         unreachable              limit Wall                   ?                        turns 1
         verdict                  Exited(0)                    2400+1600+0 → 120        turns 2
-    "#]].assert_eq(&text);
+    "#]]
+    .assert_eq(&text);
 }
 
 #[test]
@@ -170,6 +171,11 @@ fn wait_for_a_limit_is_trouble_unless_it_goes_on() {
     let (outcome, _) = hear(&Codex, &invocation(Role::Maker), stream.as_bytes(), How::Finished, 4096);
     assert_eq!(outcome.told.trouble.map(|trouble| trouble.kind), Some(TroubleKind::RateLimited));
     let on = r#"{"type":"item.completed","item":{"id":"i","type":"agent_message","text":"here I am"}}"#;
-    let (outcome, _) = hear(&Codex, &invocation(Role::Maker), format!("{wait}\n{on}\n").as_bytes(), How::Exited(0), 4096);
-    assert_eq!(outcome.told.trouble.map(|trouble| trouble.kind), Some(TroubleKind::Unclear), "it never said it was done");
+    let (outcome, _) =
+        hear(&Codex, &invocation(Role::Maker), format!("{wait}\n{on}\n").as_bytes(), How::Exited(0), 4096);
+    assert_eq!(
+        outcome.told.trouble.map(|trouble| trouble.kind),
+        Some(TroubleKind::Unclear),
+        "it never said it was done"
+    );
 }
