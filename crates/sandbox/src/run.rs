@@ -5,6 +5,7 @@ use crate::capture::Captured;
 use crate::confined::{Start, Walls};
 use crate::disk::Disk;
 use crate::error::SpawnError;
+use crate::feed::Feeder;
 use crate::herd::Herd;
 use crate::launch::{Prepared, Streams};
 use crate::members::Root;
@@ -91,6 +92,9 @@ const GRACE_LOOK: Duration = Duration::from_millis(20);
 /// Adopted orphans that ended are collected at most this often while the program runs.
 const COLLECT_EVERY: Duration = Duration::from_millis(500);
 
+/// How long a program has to obey the last words of its input before it is asked by signal.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+
 /// How long the kernel may take to end a pid namespace: only a process stuck in the kernel needs longer.
 const CUT_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -109,10 +113,14 @@ pub async fn run(
     }
     // Before the child, so that it is dropped after it: groups can be removed when nobody is in them.
     let mut herd = spawn.confine.as_ref().map(|confine| Herd::new(confine.resources.clone()));
-    let (child, stdout, stderr) = Child::start(&spawn).await?;
+    let Begun { child, mut feeder, stdout, stderr } = Child::start(&spawn).await?;
     started(&child.started());
     let mut pump = Pump::new(stdout, stderr, &spawn.limits, watch);
-    let cut = child.live(&mut pump, &spawn, herd.as_mut(), cancel, begun).await;
+    let cut = child.live(&mut pump, &mut feeder, &spawn, herd.as_mut(), cancel, begun).await;
+    if cut.is_some() {
+        child.say_last(&mut pump, &mut feeder).await;
+    }
+    drop(feeder);
     let mut leaky = false;
     let mut term_ignored = false;
     match cut {
@@ -150,11 +158,20 @@ struct Child {
     exit: AsyncFd<OwnedFd>,
 }
 
+/// A started program and our ends of its streams.
+struct Begun {
+    child: Child,
+    feeder: Feeder,
+    stdout: Receiver,
+    stderr: Receiver,
+}
+
 impl Child {
-    async fn start(spawn: &Spawn) -> Result<(Self, Receiver, Receiver), SpawnError> {
+    async fn start(spawn: &Spawn) -> Result<Begun, SpawnError> {
         let failed = |doing: &'static str| move |error| SpawnError::other(&spawn.program, doing, error);
         let (prepared, further, walls) = prepare(spawn)?;
-        let stdin = stdin(&spawn.stdin).map_err(failed("prepare its input"))?;
+        let (feeder, fed) = Feeder::new(&spawn.stdin).map_err(failed("prepare its input"))?;
+        let stdin = fed.map_or_else(|| stdin(&spawn.stdin), |fed| Ok(Some(fed))).map_err(failed("prepare its input"))?;
         let (stdout, child_stdout) = pipe().map_err(failed("make its pipes"))?;
         let (stderr, child_stderr) = pipe().map_err(failed("make its pipes"))?;
         let streams = Streams { stdin, stdout: child_stdout, stderr: child_stderr, further };
@@ -165,7 +182,7 @@ impl Child {
         if let (Some(walls), Some(confine)) = (&walls, &spawn.confine) {
             walls.built(spawn, confine).await?;
         }
-        Ok((Self { walls, tree, exit }, stdout, stderr))
+        Ok(Begun { child: Self { walls, tree, exit }, feeder, stdout, stderr })
     }
 
     fn started(&self) -> Started {
@@ -177,6 +194,7 @@ impl Child {
     async fn live(
         &self,
         pump: &mut Pump<'_>,
+        feeder: &mut Feeder,
         spawn: &Spawn,
         mut herd: Option<&mut Herd>,
         cancel: &Cancel,
@@ -191,6 +209,7 @@ impl Child {
             let finish = pump.finished.map(|done| done + limits.finish);
             tokio::select! {
                 () = pump.step() => (),
+                () = feeder.step() => (),
                 () = self.ended() => return None,
                 () = at(wall) => return Some(How::Wall),
                 () = at(finish) => return Some(How::Finished),
@@ -233,6 +252,23 @@ impl Child {
             // The kernel lets the helper collect a pid namespace only when nobody is in it any more.
             Some(walls) => walls.left_nobody() && pump.during(timeout(CUT_PATIENCE, self.first_ended())).await.is_ok(),
         }
+    }
+
+    /// Lets it have the last words of its input, and a moment to act on them.
+    async fn say_last(&self, pump: &mut Pump<'_>, feeder: &mut Feeder) {
+        if !feeder.has_last_words() {
+            return;
+        }
+        let said = async {
+            loop {
+                tokio::select! {
+                    () = self.ended() => return,
+                    () = feeder.step() => (),
+                }
+            }
+        };
+        // Whether it obeyed shows in whether it is still there.
+        drop(pump.during(timeout(LAST_WORDS, said)).await);
     }
 
     /// SIGTERM, then patience. Whether something was still there when patience ended.

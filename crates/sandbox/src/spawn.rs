@@ -1,6 +1,7 @@
 //! What is to be started: program, environment, limits and the cookie that marks the tree. Starts nothing.
 
 use crate::confine::Confine;
+use crate::feed::Feed;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -68,6 +69,8 @@ pub enum Stdin {
     Null,
     /// These bytes, then end of file.
     Bytes(Vec<u8>),
+    /// What is sent while it runs.
+    Feed(Feed),
 }
 
 /// The bounds of one run.

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{ended, folder, limited, prints, python, sh, walled};
-use loopwright_sandbox::{Cancel, Cookie, How, Spawn, SpawnErrorKind, Stdin, What, run};
+use loopwright_sandbox::{Cancel, Cookie, Feed, Flow, How, Spawn, SpawnErrorKind, Stdin, What, run};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -146,6 +146,20 @@ async fn input_and_both_outputs_reach_through_the_walls() {
     let end = ended(spawn).await;
     assert_eq!(end.stdout.whole().as_deref(), Some(b"a\0b".as_slice()));
     assert_eq!(end.stderr.to_lossy_string(), "err\n");
+}
+
+#[tokio::test]
+async fn program_is_talked_with_through_the_walls() {
+    let (dir, feed) = (folder(), Feed::new(100));
+    let mut spawn = walled(sh("echo ready; read -r line; echo got $line; cat; echo end"), dir.path(), |_| ());
+    spawn.stdin = Stdin::Feed(feed.clone());
+    let mut watch = common::OnLine::new(move |_: &str| {
+        feed.send(b"one\ntwo\n").expect("there is room");
+        feed.close();
+        Flow::Continue
+    });
+    let end = run(limited(spawn, |_| ()), &mut watch, &Cancel::new(), |_| ()).await.expect("sh starts");
+    assert_eq!((end.how, end.stdout.to_lossy_string().as_str()), (How::Exited(0), "ready\ngot one\ntwo\nend\n"));
 }
 
 #[tokio::test]

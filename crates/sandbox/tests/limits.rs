@@ -3,7 +3,7 @@
 mod common;
 
 use common::{OnLine, command, ended, limited, python, sh};
-use loopwright_sandbox::{Cancel, Cookie, Flow, How, Spawn, SpawnErrorKind, Stdin, run};
+use loopwright_sandbox::{Cancel, Cookie, Feed, FeedError, Flow, How, Spawn, SpawnErrorKind, Stdin, Stream, Watch, run};
 use std::time::Duration;
 
 const SHORT: Duration = Duration::from_millis(150);
@@ -107,6 +107,67 @@ async fn large_input_to_a_program_that_never_reads_it_blocks_nobody() {
     let mut spawn = sh("exit 0");
     spawn.stdin = Stdin::Bytes(vec![b'x'; 10 << 20]);
     assert_eq!(ended(spawn).await.how, How::Exited(0));
+}
+
+/// Answers each line of a program with the next text, and ends its input when there is none left.
+struct Converse(Feed, Vec<&'static str>);
+
+impl Watch for Converse {
+    fn chunk(&mut self, _: Stream, _: &[u8]) -> Flow {
+        match self.1.pop() {
+            Some(text) => self.0.send(text.as_bytes()).expect("the program reads"),
+            None => self.0.close(),
+        }
+        Flow::Continue
+    }
+}
+
+#[tokio::test]
+async fn program_is_talked_with_while_it_runs_until_its_input_is_closed() {
+    let feed = Feed::new(100);
+    let mut spawn = sh("echo ready; while read -r line; do echo got $line; done; echo end");
+    spawn.stdin = Stdin::Feed(feed.clone());
+    let mut converse = Converse(feed.clone(), vec!["two\n", "one\n"]);
+    let end = run(limited(spawn, |_| ()), &mut converse, &Cancel::new(), |_| ()).await.expect("sh starts");
+    assert_eq!((end.how, end.stdout.to_lossy_string().as_str()), (How::Exited(0), "ready\ngot one\ngot two\nend\n"));
+    assert_eq!(feed.send(b"more"), Err(FeedError::Closed));
+}
+
+#[tokio::test]
+async fn input_beyond_what_a_program_reads_is_refused_and_blocks_nobody() {
+    let feed = Feed::new(1 << 20);
+    feed.send(&[b'x'; 1 << 20]).expect("there is room");
+    assert_eq!(feed.send(b"x"), Err(FeedError::Full));
+    let mut spawn = sh("exec sleep 1000");
+    spawn.stdin = Stdin::Feed(feed.clone());
+    let end = ended(limited(spawn, |limits| limits.wall = Some(SHORT))).await;
+    assert_eq!(end.how, How::Wall);
+    assert_eq!(feed.send(b"x"), Err(FeedError::Closed), "nobody reads it any more");
+}
+
+#[tokio::test]
+async fn program_that_closes_its_input_goes_on_without_it() {
+    let feed = Feed::new(1 << 20);
+    feed.send(&[b'x'; 1 << 20]).expect("there is room");
+    let mut spawn = sh("exec 0</dev/null; echo closed");
+    spawn.stdin = Stdin::Feed(feed);
+    assert_eq!(ended(spawn).await.how, How::Exited(0));
+}
+
+#[tokio::test]
+async fn last_words_are_heard_before_the_signal_however_the_run_is_cut() {
+    let feed = Feed::new(100);
+    feed.set_last_words(b"stop\n".to_vec());
+    let mut spawn = sh("trap 'echo signal; exit 1' TERM; echo ready; read -r line; echo got $line; exit 7");
+    spawn.stdin = Stdin::Feed(feed);
+    let cancel = Cancel::new();
+    let thrown = cancel.clone();
+    let mut watch = OnLine::new(move |_| {
+        thrown.cancel();
+        Flow::Continue
+    });
+    let end = run(limited(spawn, |_| ()), &mut watch, &cancel, |_| ()).await.expect("sh starts");
+    assert_eq!((end.how, end.code, end.stdout.to_lossy_string().as_str()), (How::Cancelled, Some(7), "ready\ngot stop\n"));
 }
 
 #[tokio::test]
