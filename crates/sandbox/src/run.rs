@@ -171,7 +171,8 @@ impl Child {
         let failed = |doing: &'static str| move |error| SpawnError::other(&spawn.program, doing, error);
         let (prepared, further, walls) = prepare(spawn)?;
         let (feeder, fed) = Feeder::new(&spawn.stdin).map_err(failed("prepare its input"))?;
-        let stdin = fed.map_or_else(|| stdin(&spawn.stdin), |fed| Ok(Some(fed))).map_err(failed("prepare its input"))?;
+        let stdin =
+            fed.map_or_else(|| stdin(&spawn.stdin), |fed| Ok(Some(fed))).map_err(failed("prepare its input"))?;
         let (stdout, child_stdout) = pipe().map_err(failed("make its pipes"))?;
         let (stderr, child_stderr) = pipe().map_err(failed("make its pipes"))?;
         let streams = Streams { stdin, stdout: child_stdout, stderr: child_stderr, further };

@@ -3,7 +3,9 @@
 mod common;
 
 use common::{OnLine, command, ended, limited, python, sh};
-use loopwright_sandbox::{Cancel, Cookie, Feed, FeedError, Flow, How, Spawn, SpawnErrorKind, Stdin, Stream, Watch, run};
+use loopwright_sandbox::{
+    Cancel, Cookie, Feed, FeedError, Flow, How, Spawn, SpawnErrorKind, Stdin, Stream, Watch, run,
+};
 use std::time::Duration;
 
 const SHORT: Duration = Duration::from_millis(150);
@@ -167,7 +169,10 @@ async fn last_words_are_heard_before_the_signal_however_the_run_is_cut() {
         Flow::Continue
     });
     let end = run(limited(spawn, |_| ()), &mut watch, &cancel, |_| ()).await.expect("sh starts");
-    assert_eq!((end.how, end.code, end.stdout.to_lossy_string().as_str()), (How::Cancelled, Some(7), "ready\ngot stop\n"));
+    assert_eq!(
+        (end.how, end.code, end.stdout.to_lossy_string().as_str()),
+        (How::Cancelled, Some(7), "ready\ngot stop\n")
+    );
 }
 
 #[tokio::test]
