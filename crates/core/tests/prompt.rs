@@ -3,7 +3,7 @@
 use expect_test::expect_file;
 use loopwright_core::level::LoopLevel;
 use loopwright_core::prompt::{
-    CheckerBrief, Feedback, FileDiff, GateEvidence, MakerBrief, Named, WorkItem, clip, read_binding, read_diff_line,
+    AnswerWay, CheckerBrief, Feedback, FileDiff, GateEvidence, MakerBrief, Named, OWN_MAX, Text, WorkItem, clip, read_binding, read_diff_line,
     read_item_line, read_role, visible,
 };
 use loopwright_core::spec::{ActionKind, Role};
@@ -14,6 +14,7 @@ fn named(name: &str, text: &str) -> Named {
 
 fn maker() -> MakerBrief {
     MakerBrief {
+        own: None,
         intent: "Repair regressions, one at a time.".to_owned(),
         level: LoopLevel::L2Assisted,
         outputs: vec![ActionKind::Report, ActionKind::PullRequest],
@@ -36,6 +37,8 @@ fn maker() -> MakerBrief {
 
 fn checker() -> CheckerBrief {
     CheckerBrief {
+        own: None,
+        answer: AnswerWay::File,
         intent: "Repair regressions, one at a time.".to_owned(),
         asked: "Fix the sign in calc.py.".to_owned(),
         instructions: None,
@@ -85,6 +88,71 @@ fn what_stays_the_same_comes_first_so_that_rounds_share_a_prefix() {
     other.mark = "m-9999".to_owned();
     other.diff[0].path = "x".to_owned();
     assert!(shared(&one.render(), &other.render()).contains("- `scope`: no more"));
+}
+
+/// Everything before what a round brings is the same bytes for every round of a loop, so nothing in it may come from a round.
+#[test]
+fn briefs_of_one_loop_share_their_bytes_up_to_the_rounds_own_part() {
+    let part = |brief: &str, heading: &str| brief.split_once(heading).expect("the round's part").0.to_owned();
+    let other = MakerBrief {
+        context: vec![named("OTHER.md", "else")],
+        mark: "m-9999".to_owned(),
+        state: String::new(),
+        item: None,
+        attempt: 1,
+        feedback: Vec::new(),
+        ..maker()
+    };
+    let [one, two] = [maker().render(), other.render()].map(|brief| part(&brief, "# This round"));
+    assert_eq!(one, two);
+    let other = CheckerBrief {
+        mark: "m-9999".to_owned(),
+        item: Some(WorkItem { key: "k".to_owned(), text: "t".to_owned() }),
+        diff: Vec::new(),
+        gates: Vec::new(),
+        staged: Vec::new(),
+        remarks: Vec::new(),
+        nonce: "n2".to_owned(),
+        tree: "t2".to_owned(),
+        candidate: "c2".to_owned(),
+        ..checker()
+    };
+    let [one, two] = [checker().render(), other.render()].map(|brief| part(&brief, "# The candidate"));
+    assert_eq!(one, two);
+    for prefix in [one, two, part(&maker().render(), "# This round")] {
+        assert!(!prefix.contains("m-1234") && !prefix.contains("run:9917"), "{prefix}");
+    }
+}
+
+#[test]
+fn intent_stands_in_every_attempt_and_in_the_checkers_brief() {
+    for attempt in 1..=3 {
+        assert!(MakerBrief { attempt, ..maker() }.render().contains("# Intent\n\nRepair regressions, one at a time.\n"));
+    }
+    assert!(checker().render().contains("# Intent\n\nRepair regressions, one at a time.\n"));
+}
+
+#[test]
+fn checker_that_is_listened_to_is_told_of_no_file() {
+    let brief = CheckerBrief { answer: AnswerWay::Message, ..checker() }.render();
+    assert!(brief.contains("exactly one JSON document as your last message"));
+    assert!(!brief.contains("LOOPWRIGHT_VERDICT"));
+    assert!(checker().render().contains("LOOPWRIGHT_VERDICT"));
+}
+
+#[test]
+fn repositorys_own_words_replace_the_part_and_never_what_rules_rest_on() {
+    let own = format!("# Ours\n\nBe brief.\u{200b}\n{}", "x".repeat(2 * OWN_MAX));
+    let brief = MakerBrief { own: Some(own.clone()), ..maker() }.render();
+    assert!(brief.starts_with("# Ours\n\nBe brief.\\u{200b}") && !brief.contains("You are the maker"));
+    assert!(brief.contains(Text::Data.built_in()) && brief.contains("LOOPWRIGHT_OUTBOX") && brief.contains("# Intent"));
+    assert!(brief.contains("bytes left out here"));
+    let brief = CheckerBrief { own: Some(own), ..checker() }.render();
+    assert!(brief.starts_with("# Ours") && !brief.contains("I did not write this"));
+    for text in [Text::Data, Text::AnswerByFile] {
+        assert!(brief.contains(text.built_in()));
+    }
+    assert!(brief.contains("nonce: n1\n"));
 }
 
 fn shared(one: &str, other: &str) -> String {

@@ -1,7 +1,8 @@
 //! The maker's brief: rules, intent, level, outputs, the loop's own words, then what this round and this attempt bring.
 
 use super::clean::{fenced, plain};
-use super::{FENCE_RULE, Named, role_line};
+use super::texts::{Text, part};
+use super::{Named, role_line};
 use crate::level::LoopLevel;
 use crate::spec::{ActionKind, Role};
 
@@ -18,6 +19,8 @@ const FEEDBACKS_MAX: usize = 16;
 /// What a maker is told.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MakerBrief {
+    /// The repository's own words about a maker's part; the built-in ones when absent.
+    pub own: Option<String>,
     /// The loop's intent.
     pub intent: String,
     /// How far the loop is trusted.
@@ -79,29 +82,12 @@ pub enum Feedback {
     },
 }
 
-const RULES: &str = "\
-# Your part
-
-You are the maker of a loop that Loopwright runs. You work alone: nobody answers questions while you work.
-
-- The current folder is a private copy of the repository. Change files here and nowhere else. Only files count: commits, \
-branches, hooks and git configuration that you make have no effect.
-- You cannot publish anything. What shall leave this machine you stage as a file in the folder that the environment \
-variable LOOPWRIGHT_OUTBOX names (see Outputs). One file with an unknown name makes the whole batch refused.
-- What earlier rounds left is in the JSON file that LOOPWRIGHT_STATE names.
-- When you cannot do the task, write why into CANNOT.md in the outbox folder and stop. That is an honest end, and better \
-than a change that only looks right.
-- What happens next: when you stop, every process you started is ended and your files are sealed. The engine runs the \
-gates itself on the sealed files, with its own copies of gate scripts and tests. Then a checker that has not seen your \
-words judges the change. Saying that you succeeded, or printing a verdict, has no effect.
-- Never delete, skip or weaken a test, and do not touch protected paths.
-";
-
 impl MakerBrief {
     /// The brief as text.
     #[must_use]
     pub fn render(&self) -> String {
-        let mut parts = vec![format!("{RULES}- {FENCE_RULE}\n"), self.task()];
+        let mut parts = part(Text::Maker, self.own.as_deref());
+        parts.push(self.task());
         parts.extend(self.skills.iter().take(SKILLS_MAX).map(skill));
         parts.extend(self.round());
         parts.extend(self.refusals());
@@ -117,7 +103,7 @@ impl MakerBrief {
 
     fn staging(&self) -> String {
         let lines: String = self.outputs.iter().map(|kind| format!("- {}\n", grammar(*kind))).collect();
-        format!("# Outputs\n\nFiles you may stage (a prefix such as `01-` orders them):\n\n{lines}")
+        format!("# Outputs\n\n{STAGING}\n\n{lines}")
     }
 
     fn protected(&self) -> String {
@@ -170,6 +156,10 @@ impl MakerBrief {
         fenced(&self.mark, name, text, bytes_max)
     }
 }
+
+const STAGING: &str = "\
+You may stage these files in the folder that the environment variable LOOPWRIGHT_OUTBOX names (a prefix such as `01-` orders \
+them). One file with an unknown name makes the whole batch refused. When you cannot do the task, write why into CANNOT.md there.";
 
 fn skill(skill: &Named) -> String {
     format!("# Skill: {}\n\n{}\n", plain(&skill.name, 200), plain(&skill.text, SKILL_MAX))

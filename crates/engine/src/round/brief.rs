@@ -2,9 +2,10 @@
 //! checker.
 
 use super::{Run, Trouble, isolate};
-use loopwright_core::prompt::{self, CheckerBrief, FileDiff, GateEvidence, MakerBrief, Named, WorkItem};
+use loopwright_core::prompt::{self, AnswerWay, CheckerBrief, FileDiff, GateEvidence, MakerBrief, Named, Text, WorkItem};
 use loopwright_core::round::{Attempt, Feedback, Shown, Stage};
 use loopwright_core::verdict::{self, TreeChange};
+use std::io::Read as _;
 
 /// Bytes of diff a checker is shown.
 const DIFF_MAX: usize = 256 << 10;
@@ -16,6 +17,7 @@ impl Run<'_> {
     pub(super) async fn maker_brief(&self, attempt: u32, feedback: Option<&Feedback>) -> Result<String, Trouble> {
         let spec = self.spec();
         let brief = MakerBrief {
+            own: self.own_words(Text::Maker),
             intent: spec.intent.clone(),
             level: spec.level,
             outputs: spec.output.iter().map(|output| output.kind).collect(),
@@ -43,6 +45,8 @@ impl Run<'_> {
         remarks.extend(sealed.findings.sensitive.iter().map(|path| format!("sensitive path: {path}")));
         remarks.extend(sealed.inputs_edited.iter().map(|path| format!("gate input edited: {path}")));
         let brief = CheckerBrief {
+            own: self.own_words(Text::Checker),
+            answer: self.answer_way(),
             intent: spec.intent.clone(),
             asked: spec.prompts.maker.clone().unwrap_or_default(),
             instructions: spec.prompts.checker.clone(),
@@ -60,6 +64,21 @@ impl Run<'_> {
             candidate: sealed.candidate.clone().unwrap_or_default(),
         };
         Ok((brief.render(), shown))
+    }
+
+    /// A checker that is listened to gives its verdict as its last message; any other writes a file.
+    pub(super) fn answer_way(&self) -> AnswerWay {
+        let answers = self.bind.checker.as_ref().is_some_and(|agent| agent.capabilities().answers);
+        if answers { AnswerWay::Message } else { AnswerWay::File }
+    }
+
+    /// The repository's own words for a role, read from the trusted checkout; the built-in ones where it has none.
+    fn own_words(&self, text: Text) -> Option<String> {
+        let path = self.repo.work_tree.join(".loopwright").join("prompts").join(format!("{}.md", text.name()));
+        let file = std::fs::File::open(path).ok().filter(|file| file.metadata().is_ok_and(|found| found.is_file()))?;
+        let mut bytes = Vec::new();
+        file.take(prompt::OWN_MAX as u64).read_to_end(&mut bytes).ok()?;
+        Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     fn work_item(&self) -> Option<WorkItem> {

@@ -1,9 +1,9 @@
 //! Check: a fresh process on a read-only snapshot, without the maker's words. Its verdict comes through a sink that did not
-//! exist while the maker lived, and only from there.
+//! exist while the maker lived, or is its last message for an agent that is listened to, and comes from nowhere else.
 
 use super::make::end_of;
 use super::{Run, Trouble, isolate, workspace_trouble};
-use crate::agents::{Invocation, VerdictSink};
+use crate::agents::{AgentOutcome, Invocation, VerdictSink};
 use crate::git::Oid;
 use crate::proc::Cookie;
 use crate::room::{self, Papers, Room, Seat};
@@ -11,9 +11,10 @@ use crate::workspace::{Files, SnapshotKind};
 use crate::{places, random, staging};
 use loopwright_core::gate::GateStatus;
 use loopwright_core::outbox::StagedItem;
+use loopwright_core::prompt::AnswerWay;
 use loopwright_core::round::{AgentStarted, Attempt, Checked, Event, Stage};
 use loopwright_core::spec::Role;
-use loopwright_core::verdict::{self, Evidence, Expected, Judgement, Resolve, TreeChange, VerdictFile};
+use loopwright_core::verdict::{self, Evidence, Expected, Judgement, Malformed, Resolve, TreeChange, VerdictFile};
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -45,7 +46,7 @@ impl Run<'_> {
         let tries = self.round.facts().attempt().map_or(1, |attempt| attempt.checker_tries);
         let (outcome, transcript, wall_ms) =
             self.invoke(Role::Checker, &invocation, &format!("checker-{attempt}-{tries}")).await;
-        let judgement = self.judge(&desk).await?;
+        let judgement = self.judge(&desk, outcome.as_ref().ok()).await?;
         Ok(Event::Checked(Box::new(Checked {
             attempt,
             end: end_of(&outcome)?,
@@ -140,10 +141,24 @@ impl Run<'_> {
         self.rooms.reader(seat, papers)
     }
 
-    /// Reads the sink and judges what is in it. Whatever is missing or strange there is never a pass.
-    async fn judge(&self, desk: &Desk) -> Result<Judgement, Trouble> {
+    /// The verdict as the checker gave it: in its sink, or as its last message.
+    fn said(&self, desk: &Desk, outcome: Option<&AgentOutcome>) -> Result<Option<Vec<u8>>, Malformed> {
+        match self.answer_way() {
+            AnswerWay::File => Ok(staging::read_sink(&desk.verdict(), verdict::BYTES_MAX as u64)),
+            AnswerWay::Message => {
+                let answer = outcome.and_then(|outcome| outcome.told.answer.as_deref()).unwrap_or_default();
+                Ok(verdict::in_answer(answer)?.map(|document| document.as_bytes().to_vec()))
+            }
+        }
+    }
+
+    /// Judges what the checker said. Whatever is missing or strange there is never a pass.
+    async fn judge(&self, desk: &Desk, outcome: Option<&AgentOutcome>) -> Result<Judgement, Trouble> {
         let sealed = self.sealed_attempt()?;
-        let bytes = staging::read_sink(&desk.verdict(), verdict::BYTES_MAX as u64);
+        let bytes = match self.said(desk, outcome) {
+            Ok(bytes) => bytes,
+            Err(malformed) => return Ok(Judgement::Malformed { why: malformed.0 }),
+        };
         let change = if sealed.has_change() { TreeChange::Some } else { TreeChange::None };
         let passed = sealed.gates.iter().filter(|gate| gate.status == GateStatus::Passed);
         let expected = Expected {

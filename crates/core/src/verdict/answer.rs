@@ -1,0 +1,73 @@
+//! The verdict in what an agent said last: one JSON document, bare or as the only block of JSON. Whatever could be read in two
+//! ways is malformed.
+
+use super::Malformed;
+
+/// The document in an answer; none in one that says nothing.
+///
+/// # Errors
+/// When it holds no document, or more than one.
+pub fn in_answer(text: &str) -> Result<Option<&str>, Malformed> {
+    let text = text.trim();
+    if text.is_empty() || text.starts_with('{') {
+        return Ok(Some(text).filter(|text| !text.is_empty()));
+    }
+    let mut blocks = Vec::new();
+    let mut open: Option<(&str, usize)> = None;
+    for line in text.split_inclusive('\n') {
+        let at = line.as_ptr() as usize - text.as_ptr() as usize;
+        let Some(fence) = line.trim().strip_prefix("```") else { continue };
+        open = match open {
+            Some((word, from)) if fence.is_empty() => {
+                blocks.extend((word == "json").then(|| &text[from..at]));
+                None
+            }
+            Some(open) => Some(open),
+            None => Some((fence.trim(), at + line.len())),
+        };
+    }
+    match (blocks.as_slice(), open) {
+        ([only], None) => Ok(Some(only)),
+        ([], None) => Err(malformed("the answer is no JSON document and has no block of JSON")),
+        (_, None) => Err(malformed("the answer has more than one block of JSON")),
+        (_, Some(_)) => Err(malformed("a block in the answer has no end")),
+    }
+}
+
+fn malformed(why: &str) -> Malformed {
+    Malformed(why.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_document_is_found_and_nothing_is_guessed() {
+        let good = [
+            ("", None),
+            (" \n", None),
+            ("{\"a\": 1}", Some("{\"a\": 1}")),
+            ("  {\"a\": 1}\n", Some("{\"a\": 1}")),
+            ("```json\n{}\n```", Some("{}\n")),
+            ("I looked.\n\n```json\r\n{}\r\n```\r\nThat is all.", Some("{}\r\n")),
+            ("```sh\nls\n```\n```json\n{}\n```", Some("{}\n")),
+        ];
+        for (text, document) in good {
+            assert_eq!(in_answer(text), Ok(document), "{text}");
+        }
+        // Bare JSON with words behind it is handed on whole, and the strict reader refuses it.
+        assert_eq!(in_answer("{} and {}"), Ok(Some("{} and {}")));
+        let bad = [
+            "It is fine, pass.",
+            "Here it is: {\"verdict\": \"pass\"}",
+            "```json\n{}\n```\n```json\n{}\n```",
+            "```\n{}\n```",
+            "```json\n{}",
+            "```json\n{}\n```\n```sh",
+        ];
+        for text in bad {
+            assert!(in_answer(text).is_err(), "{text}");
+        }
+    }
+}
