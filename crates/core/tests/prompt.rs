@@ -3,8 +3,8 @@
 use expect_test::expect_file;
 use loopwright_core::level::LoopLevel;
 use loopwright_core::prompt::{
-    AnswerWay, CheckerBrief, Feedback, FileDiff, GateEvidence, MakerBrief, Named, OWN_MAX, Text, WorkItem, clip, read_binding, read_diff_line,
-    read_item_line, read_role, visible,
+    AnswerWay, CheckerBrief, Feedback, FileDiff, GateEvidence, MakerBrief, Named, OWN_MAX, Text, WorkItem, clip,
+    read_binding, read_diff_line, read_item_line, read_role, visible,
 };
 use loopwright_core::spec::{ActionKind, Role};
 
@@ -127,7 +127,9 @@ fn briefs_of_one_loop_share_their_bytes_up_to_the_rounds_own_part() {
 #[test]
 fn intent_stands_in_every_attempt_and_in_the_checkers_brief() {
     for attempt in 1..=3 {
-        assert!(MakerBrief { attempt, ..maker() }.render().contains("# Intent\n\nRepair regressions, one at a time.\n"));
+        assert!(
+            MakerBrief { attempt, ..maker() }.render().contains("# Intent\n\nRepair regressions, one at a time.\n")
+        );
     }
     assert!(checker().render().contains("# Intent\n\nRepair regressions, one at a time.\n"));
 }

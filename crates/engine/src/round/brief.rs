@@ -2,7 +2,9 @@
 //! checker.
 
 use super::{Run, Trouble, isolate};
-use loopwright_core::prompt::{self, AnswerWay, CheckerBrief, FileDiff, GateEvidence, MakerBrief, Named, Text, WorkItem};
+use loopwright_core::prompt::{
+    self, AnswerWay, CheckerBrief, FileDiff, GateEvidence, MakerBrief, Named, Text, WorkItem,
+};
 use loopwright_core::round::{Attempt, Feedback, Shown, Stage};
 use loopwright_core::verdict::{self, TreeChange};
 use std::io::Read as _;
