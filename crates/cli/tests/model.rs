@@ -151,3 +151,14 @@ fn the_model_ends_with_the_program_that_holds_its_input() {
     let ran = env.loopwright(["dev", "model", "a.scenario", "--until-eof"]).success();
     assert!(ran.stdout().contains("ANTHROPIC_BASE_URL=http://127.0.0.1:"), "{}", ran.transcript());
 }
+
+#[test]
+fn every_scenario_of_the_documentation_is_taken() {
+    let text = include_str!("../../../docs/dev-model.md");
+    let scenarios: Vec<&str> =
+        text.split("```scenario\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(scenarios.len() >= 2, "the page has examples");
+    for scenario in scenarios {
+        assert_eq!(model(scenario).counter()["requests"], 0, "{scenario}");
+    }
+}

@@ -17,6 +17,16 @@ pub(super) enum How {
     Subscription,
     /// With nobody at the model's address.
     Unreachable,
+    /// Through the Agent Client Protocol.
+    Acp,
+    /// The same, and every permission is denied.
+    AcpDenied,
+}
+
+impl How {
+    pub(super) fn is_acp(self) -> bool {
+        matches!(self, Self::Acp | Self::AcpDenied)
+    }
 }
 
 /// One recording of every agent it is for.
@@ -60,6 +70,8 @@ impl Case {
             Some("schema") => How::Schema,
             Some("subscription") => How::Subscription,
             Some("unreachable") => How::Unreachable,
+            Some("acp") => How::Acp,
+            Some("acp-denied") => How::AcpDenied,
             Some(other) => return Err(format!("{name}: unknown way `{other}`")),
         };
         let seconds = said("wall:").map_or(Ok(60), str::parse).map_err(|_| format!("{name}: the wall is no number"))?;

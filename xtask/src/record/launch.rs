@@ -23,7 +23,7 @@ pub(super) struct Place {
     pub(super) root: PathBuf,
 }
 
-const PROMPT: &str = "\
+pub(super) const PROMPT: &str = "\
 Mend the sum in calc.py.
 
 [data diff of calc.py m1
@@ -115,7 +115,7 @@ impl Agent {
             Self::Codex => codex(&mut command, how, place, address)?,
             Self::Opencode => opencode(&mut command, how, address),
             Self::Gemini => gemini(&mut command, how, place, address)?,
-            Self::Goose => goose(&mut command, address),
+            Self::Goose => goose(&mut command, how, address),
         }
         Ok(command)
     }
@@ -183,6 +183,7 @@ fn opencode(command: &mut Command, how: How, address: &str) {
     }
     let permission = match how {
         How::ReadOnly => json!({ "*": "deny", "read": "allow" }),
+        How::Acp | How::AcpDenied => json!({ "*": "ask" }),
         _ => json!({ "*": "deny", "read": "allow", "edit": "allow", "bash": "allow" }),
     };
     let model = json!({
@@ -196,6 +197,10 @@ fn opencode(command: &mut Command, how: How, address: &str) {
         "permission": permission,
     });
     command.env("OPENCODE_CONFIG_CONTENT", config.to_string());
+    if how.is_acp() {
+        command.arg("acp");
+        return;
+    }
     command.args(["run", "--format", "json", "--pure", "--title", "recording"]);
 }
 
@@ -210,15 +215,26 @@ fn gemini(command: &mut Command, how: How, place: &Place, address: &str) -> Resu
     write(&place.file("home/.gemini/settings.json"), &settings.to_string())?;
     command.env("GEMINI_API_KEY", "dummy").env("GOOGLE_GEMINI_BASE_URL", format!("http://{address}"));
     command.env("GEMINI_CLI_NO_RELAUNCH", "true");
+    if how.is_acp() {
+        command.args(["--acp", "--skip-trust", "-m", "gemini-2.5-pro"]);
+        return Ok(());
+    }
     let mode = if how == How::ReadOnly { "default" } else { "yolo" };
     command.args(["-o", "stream-json", "--skip-trust", "--approval-mode", mode, "-m", "gemini-2.5-pro"]);
     Ok(())
 }
 
-fn goose(command: &mut Command, address: &str) {
+fn goose(command: &mut Command, how: How, address: &str) {
     command.env("GOOSE_PROVIDER", "openai").env("GOOSE_MODEL", "m1").env("OPENAI_HOST", format!("http://{address}"));
-    command.env("OPENAI_API_KEY", "dummy").env("GOOSE_MODE", "auto").env("GOOSE_DISABLE_KEYRING", "1");
+    command
+        .env("OPENAI_API_KEY", "dummy")
+        .env("GOOSE_MODE", if how.is_acp() { "approve" } else { "auto" })
+        .env("GOOSE_DISABLE_KEYRING", "1");
     command.env("CONTEXT_FILE_NAMES", "[\"NONE\"]");
+    if how.is_acp() {
+        command.args(["acp", "--with-builtin", "developer"]);
+        return;
+    }
     command.args(["run", "--no-session", "--no-profile", "--with-builtin", "developer", "-q"]);
     command.args(["--output-format", "stream-json", "-i", "-"]);
 }

@@ -4,11 +4,13 @@
 //! prints is kept word for word beside it, in a folder named by agent and version. Only what names this machine is replaced:
 //! the folder of the recording, and the model's port.
 
+mod acp;
 mod case;
 mod launch;
 
 use crate::agents;
 use crate::command::{cargo, root, run as run_command};
+use acp::Conversation;
 use case::Case;
 use launch::{Agent, Place};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -18,6 +20,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 const STREAMS: &str = "crates/engine/tests/streams";
+/// How long an agent may take to end after a talk with it has.
+const GRACE: Duration = Duration::from_secs(3);
 /// What stands in recordings for the folder of the recording, and for the model's address.
 const FOLDER: &str = "/recording";
 const ADDRESS: &str = "127.0.0.1:4000";
@@ -63,12 +67,28 @@ fn record(agent: Agent, case: &Case) -> Result<(), String> {
         model.stop();
     }
     let mut command = agent.command(case.how, &place, &model.address)?;
-    command.stdin(std::fs::File::open(place.prompt()).map_err(broke)?).process_group(0);
-    command.stdout(std::fs::File::create(place.file("stdout")).map_err(broke)?);
+    if case.how.is_acp() {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    } else {
+        command.stdin(std::fs::File::open(place.prompt()).map_err(broke)?);
+        command.stdout(std::fs::File::create(place.file("stdout")).map_err(broke)?);
+    }
+    command.process_group(0);
     command.stderr(std::fs::File::create(place.file("stderr")).map_err(broke)?);
     let started = Instant::now();
     let mut child = command.spawn().map_err(|error| format!("start `{}`: {error}", agent.name()))?;
-    let ended = wait(&mut child, case.wall * agent.slowness()).map_err(broke)?;
+    let talk = case.how.is_acp().then(|| Conversation::with(&mut child, &place, case.how)).transpose()?;
+    let wall = case.wall * agent.slowness();
+    let ended = std::thread::scope(|scope| {
+        // The end of the talk closes the agent's input, which ends most agents; the others are ended soon after.
+        let talk = talk.map(|talk| scope.spawn(move || talk.hold(launch::PROMPT)));
+        let is_over = || talk.as_ref().is_some_and(|talk| talk.is_finished());
+        let ended = wait(&mut child, wall, &is_over).map_err(broke);
+        if let Some(said) = talk.and_then(|talk| talk.join().ok()) {
+            std::fs::write(place.file("stdout"), said).map_err(broke)?;
+        }
+        ended
+    })?;
     model.stop();
     keep(agent, case, &place, &model.address, ended)?;
     let end = ended.map_or_else(|| "killed".to_owned(), show);
@@ -77,9 +97,12 @@ fn record(agent: Agent, case: &Case) -> Result<(), String> {
 }
 
 /// Waits for the end, or ends the whole group when it is too late.
-fn wait(child: &mut Child, wall: Duration) -> std::io::Result<Option<ExitStatus>> {
-    let until = Instant::now() + wall;
+fn wait(child: &mut Child, wall: Duration, is_over: &dyn Fn() -> bool) -> std::io::Result<Option<ExitStatus>> {
+    let (mut ending, mut until) = (false, Instant::now() + wall);
     while Instant::now() < until {
+        if !ending && is_over() {
+            (ending, until) = (true, until.min(Instant::now() + GRACE));
+        }
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
