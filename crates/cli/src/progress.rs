@@ -3,6 +3,7 @@
 
 use crate::output::{Look, Output, safe};
 use crate::signals::Running;
+use crate::view::time;
 use loopwright::progress::{Notice, Progress};
 use loopwright_core::gate::{GateResult, GateStatus};
 use loopwright_core::round::Round;
@@ -87,6 +88,11 @@ impl Progress for Screen<'_> {
             }),
             Notice::Gate(gate) => self.tell(Telling::Info, || self.gate(gate)),
             Notice::Moved(round) => self.moved(round),
+            Notice::Waits { until_ms, why } => self.tell(Telling::Info, || {
+                let left = time::until(*until_ms, time::now_ms());
+                let when = format!("until {} UTC, {left}; Ctrl-C ends the round", time::clock(*until_ms));
+                self.stage("waits", &format!("{when} ({why})"))
+            }),
             Notice::SinkFailed { round, error } => {
                 self.tell(Telling::Info, || self.stage("warning", &format!("round {round} was not told on: {error}")));
             }

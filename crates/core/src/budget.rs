@@ -246,6 +246,16 @@ pub fn met(spend: &Spend, ceilings: &Ceilings) -> Option<BudgetLimit> {
     reached(spend.wall_ms, wall).then_some(BudgetLimit::Wall)
 }
 
+/// Which ceiling of tokens or money leaves nothing for another start.
+#[must_use]
+pub fn full(spend: &Spend, ceilings: &Ceilings) -> Option<BudgetLimit> {
+    let none_left = |used: u64, ceiling: Option<u64>| ceiling.is_some_and(|most| used >= most && most > 0);
+    if none_left(spend.tokens.total(), ceilings.tokens) {
+        return Some(BudgetLimit::Total);
+    }
+    none_left(spend.usd.0, ceilings.usd.map(|usd| usd.0)).then_some(BudgetLimit::Usd)
+}
+
 /// The seed's per-round token ceiling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenBudget {

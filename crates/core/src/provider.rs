@@ -117,6 +117,47 @@ impl TroubleKind {
         }
     }
 
+    /// Whether another agent, or another model, may do better at once. A model that declined is not gone round.
+    #[must_use]
+    pub fn another_may_cure(self) -> bool {
+        match self {
+            Self::Auth
+            | Self::RateLimited
+            | Self::Quota
+            | Self::Overloaded
+            | Self::Server
+            | Self::Network
+            | Self::Context
+            | Self::BadRequest
+            | Self::Unclear => true,
+            Self::Declined => false,
+        }
+    }
+
+    /// What a person can do about it, where time does not help.
+    #[must_use]
+    pub fn advice(self) -> &'static str {
+        match self {
+            Self::Auth => "mend the provider's key or sign in again: `loopwright doctor` says which variable or sign-in",
+            Self::Quota => "the account needs credit, or name another agent under `fallback`",
+            Self::Context => "let the loop show and ask for less, or name a model that holds more under `fallback`",
+            Self::Declined => "look at what the loop asks for: the model will not do it",
+            Self::BadRequest => "look at the loop's `model`: the provider does not know it, or not this option",
+            Self::Unclear => "`loopwright logs` has what the agent printed",
+            Self::RateLimited | Self::Overloaded | Self::Server | Self::Network => "it may pass by itself: try again",
+        }
+    }
+
+    /// How long to stay away before try number `again` (from zero) where the provider did not say, in milliseconds.
+    #[must_use]
+    pub fn back_off_ms(self, again: u32) -> u64 {
+        let steps: [u64; 5] = match self {
+            Self::RateLimited => [60, 120, 300, 600, 900],
+            _ => [5, 20, 60, 120, 300],
+        };
+        steps[usize::try_from(again).unwrap_or(usize::MAX).min(steps.len() - 1)] * 1000
+    }
+
     /// Whether time alone may cure it.
     #[must_use]
     pub fn passes(self) -> bool {

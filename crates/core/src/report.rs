@@ -29,6 +29,12 @@ pub struct RoundReport {
     pub outcome: Option<RoundOutcome>,
     /// The exit code of that outcome.
     pub exit: Option<u8>,
+    /// From when on a rate-limited round is worth another try, as RFC 3339; none when that is not known.
+    #[serde(default)]
+    pub retry_at: Option<String>,
+    /// The ended round that this one was started after.
+    #[serde(default)]
+    pub retry_of: Option<String>,
     /// Why, in order.
     pub reasons: Vec<Reason>,
     /// The pinned base commit.
@@ -111,6 +117,8 @@ impl RoundReport {
             round: facts.started.round.clone(),
             outcome,
             exit: outcome.map(RoundOutcome::exit_code),
+            retry_at: round.retry_at_ms().map(crate::round::moment),
+            retry_of: facts.started.retry_of.clone(),
             reasons: facts.reasons.clone(),
             base: facts.base.clone(),
             tree: attempt.and_then(|attempt| attempt.tree.clone()),

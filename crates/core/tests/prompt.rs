@@ -3,7 +3,7 @@
 use expect_test::expect_file;
 use loopwright_core::level::LoopLevel;
 use loopwright_core::prompt::{
-    AnswerWay, CheckerBrief, Feedback, FileDiff, GateEvidence, MakerBrief, Named, OWN_MAX, Text, WorkItem, clip,
+    AnswerWay, CheckerBrief, Feedback, FileDiff, GateEvidence, MakerBrief, Named, OWN_MAX, Start, Text, WorkItem, clip,
     read_binding, read_diff_line, read_item_line, read_role, visible,
 };
 use loopwright_core::spec::{ActionKind, Role};
@@ -27,6 +27,7 @@ fn maker() -> MakerBrief {
         item: Some(WorkItem { key: "run:9917".to_owned(), text: "main is red".to_owned() }),
         attempt: 2,
         attempts: 3,
+        start: Start::First,
         feedback: vec![
             Feedback::Gate { name: "tests".to_owned(), why: "exit 1".to_owned(), output: "1 failed\n".to_owned() },
             Feedback::Checker { reasons: vec!["scope: 2 is below the floor of 3".to_owned()] },

@@ -127,6 +127,7 @@ fn bindings(spec: &CheckedSpec) -> Result<Bindings, Box<dyn Error>> {
     Ok(Bindings {
         maker: Arc::new(Command::new(&maker.run)?),
         checker: None,
+        fallback: Default::default(),
         gate: Arc::new(AlwaysEscalate),
         outlet: Outlet::LocalForge,
     })

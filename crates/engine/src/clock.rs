@@ -1,13 +1,34 @@
 //! The one clock. Wall time for records, monotonic time for deadlines; tests bring their own.
 
+use loopwright_core::BoxFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 /// Tells the time.
 pub trait Clock: Send + Sync {
     /// Milliseconds since 1970, UTC.
     fn now_ms(&self) -> i64;
+
+    /// Comes back when that moment has come.
+    fn until(&self, at_ms: i64) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            loop {
+                let left_ms = u64::try_from(at_ms.saturating_sub(self.now_ms())).unwrap_or(0);
+                if left_ms == 0 {
+                    return;
+                }
+                // A timer stands still while the machine sleeps, and a moment does not: it is looked at again.
+                let left = Duration::from_millis(left_ms).min(LOOK_AGAIN);
+                // Nothing ever comes, so that only the time does.
+                let _ = tokio::time::timeout(left, std::future::pending::<()>()).await;
+            }
+        })
+    }
 }
+
+/// How long a timer is believed at most while a moment is waited for.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// The machine's clock.
 #[derive(Debug, Clone, Copy, Default)]
@@ -37,6 +58,12 @@ impl SteppingClock {
 impl Clock for SteppingClock {
     fn now_ms(&self) -> i64 {
         self.next.fetch_add(self.step_ms, Ordering::SeqCst)
+    }
+
+    /// It leaps there.
+    fn until(&self, at_ms: i64) -> BoxFuture<'_, ()> {
+        self.next.fetch_max(at_ms, Ordering::SeqCst);
+        Box::pin(std::future::ready(()))
     }
 }
 

@@ -52,6 +52,8 @@ pub struct Settings {
     pub logins: Vec<Login>,
     /// What tokens cost.
     pub prices: Arc<Prices>,
+    /// How long a round may wait for providers in all; without, it is suspended at once.
+    pub provider_wait: Duration,
     /// Where tests make the world fail.
     pub seam: Seam,
 }
@@ -88,6 +90,7 @@ impl Settings {
             providers: Vec::new(),
             logins: Vec::new(),
             prices: Arc::default(),
+            provider_wait: Duration::from_secs(15 * 60),
             seam: Seam::none(),
         }
     }

@@ -7,8 +7,9 @@ use crate::executor::ExecutorOutlet;
 use crate::proc::Cancel;
 use crate::progress::{Notice, Progress};
 use crate::report;
-use crate::round::{Bindings, Outlet, Run, RunRequest};
+use crate::round::{Bindings, Fallback, Outlet, Run, RunRequest};
 use crate::sink::LoopSink;
+use loopwright_core::budget::Reservation;
 use loopwright_core::deliver::Deliver;
 use loopwright_core::executor::ActionExecutor;
 use loopwright_core::human_gate::{HumanGate, default_gate_for};
@@ -37,6 +38,7 @@ pub struct LoopEngineBuilder {
     spec: LoopSpec,
     maker: Option<Arc<dyn Agent>>,
     checker: Option<Arc<dyn Agent>>,
+    fallback: Fallback,
     gate: Option<Arc<dyn HumanGate>>,
     outlet: Outlet,
     progress: Arc<dyn Progress>,
@@ -66,6 +68,7 @@ impl LoopEngine {
             spec,
             maker: None,
             checker: None,
+            fallback: Fallback::default(),
             gate: None,
             outlet: Outlet::ApprovalOnly,
             progress: Arc::new(()),
@@ -136,6 +139,16 @@ impl LoopEngine {
         Ok(self.told(report))
     }
 
+    /// Lets a suspended round go on from where it stood, with this much more than its ceilings.
+    ///
+    /// # Errors
+    /// [`EngineError::Stale`] when it is not suspended, or its work is gone.
+    pub async fn resume(&self, round: &str, actor: &str, raised: Reservation) -> Result<RoundReport, EngineError> {
+        let (progress, cancel) = (self.progress.as_ref(), &self.cancel);
+        let report = self.engine.go_on(round, actor, raised, &self.bind, progress, cancel).await?;
+        Ok(self.told(report))
+    }
+
     fn told(&self, report: RoundReport) -> RoundReport {
         self.tell(&report);
         report
@@ -166,6 +179,20 @@ impl LoopEngineBuilder {
     #[must_use]
     pub fn checker(mut self, agent: impl Agent + 'static) -> Self {
         self.checker = Some(Arc::new(agent));
+        self
+    }
+
+    /// Binds a further agent that takes over from the maker while those before it are kept from work.
+    #[must_use]
+    pub fn maker_fallback(mut self, agent: impl Agent + 'static) -> Self {
+        self.fallback.maker.push(Arc::new(agent));
+        self
+    }
+
+    /// Binds a further agent that takes over from the checker.
+    #[must_use]
+    pub fn checker_fallback(mut self, agent: impl Agent + 'static) -> Self {
+        self.fallback.checker.push(Arc::new(agent));
         self
     }
 
@@ -234,6 +261,7 @@ impl LoopEngineBuilder {
         let bind = Bindings {
             maker: self.maker.ok_or(BuildError::NoAgent("maker"))?,
             checker,
+            fallback: self.fallback,
             gate: self.gate.unwrap_or_else(|| default_gate_for(level).into()),
             outlet: self.outlet,
         };

@@ -26,6 +26,13 @@ pub enum Notice<'a> {
     Gate(&'a GateResult),
     /// The round moved.
     Moved(&'a Round),
+    /// The round waits for a provider; told once a wait.
+    Waits {
+        /// Until when, in milliseconds since 1970.
+        until_ms: i64,
+        /// What the provider said.
+        why: &'a str,
+    },
     /// A sink did not take a report; the round is at rest and on record all the same.
     SinkFailed {
         /// The round whose report it was.

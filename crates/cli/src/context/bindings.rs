@@ -6,7 +6,7 @@ use loopwright::agents::{
     self, Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Command, DRIVEN, Invocation, Scripted,
 };
 use loopwright::proc::{Cancel, Proc, Started};
-use loopwright::round::{Bindings, Outlet};
+use loopwright::round::{Bindings, Fallback, Outlet};
 use loopwright::{AllowlistGate, AlwaysEscalate, HumanGate, LoopLevel};
 use loopwright_core::BoxFuture;
 use loopwright_core::spec::{ActionKind, AgentSpec, AgentUse, CheckMode, LoopSpec, Role};
@@ -15,27 +15,47 @@ use std::sync::Arc;
 
 /// What a loop is bound to, read from its working copy. Programs of agents are looked for on `path`.
 pub(super) fn of(spec: &LoopSpec, work_tree: &Path, path: &[PathBuf]) -> Result<Bindings, CommandError> {
-    let maker_spec = spec.agents.get(&Role::Maker);
-    let maker = agent(maker_spec, work_tree, path)?;
-    let checker = match (spec.check, spec.agents.get(&Role::Checker)) {
-        (CheckMode::None, _) => None,
-        // The same agent, fresh: each start is a process of its own, and a script goes on where the maker stopped.
-        (CheckMode::Required, None) => Some(Arc::clone(&maker)),
-        (CheckMode::Required, own) if own == maker_spec => Some(Arc::clone(&maker)),
-        (CheckMode::Required, own) => Some(agent(own, work_tree, path)?),
+    let makers = chain(spec, Role::Maker, work_tree, path)?;
+    let checkers = match spec.check {
+        CheckMode::None => Vec::new(),
+        // The same agents, fresh: each start is a process of its own, and a script goes on where the maker stopped.
+        CheckMode::Required if spec.chain(Role::Checker) == spec.chain(Role::Maker) => makers.clone(),
+        CheckMode::Required => chain(spec, Role::Checker, work_tree, path)?,
     };
-    Ok(Bindings { maker, checker, gate: gate(spec), outlet: outlet(spec)? })
+    let (maker, makers) = first(makers);
+    let (checker, checkers) = first(checkers);
+    let maker = maker.unwrap_or_else(|| first_installed(work_tree, path));
+    let checker = checker.or_else(|| (spec.check == CheckMode::Required).then(|| Arc::clone(&maker)));
+    let fallback = Fallback { maker: makers, checker: checkers };
+    Ok(Bindings { maker, checker, fallback, gate: gate(spec), outlet: outlet(spec)? })
+}
+
+/// The agents of a role in the order in which they are tried.
+fn chain(
+    spec: &LoopSpec,
+    role: Role,
+    work_tree: &Path,
+    path: &[PathBuf],
+) -> Result<Vec<Arc<dyn Agent>>, CommandError> {
+    spec.chain(role).iter().map(|one| agent(one, work_tree, path)).collect()
+}
+
+fn first(mut chain: Vec<Arc<dyn Agent>>) -> (Option<Arc<dyn Agent>>, Vec<Arc<dyn Agent>>) {
+    if chain.is_empty() {
+        return (None, chain);
+    }
+    (Some(chain.remove(0)), chain)
 }
 
 /// What a recorded round is bound to when its agents have gone since.
 pub(super) fn vanished(spec: &LoopSpec, agent: Vanished) -> Bindings {
     let agent: Arc<dyn Agent> = Arc::new(agent);
     let checker = (spec.check == CheckMode::Required).then(|| Arc::clone(&agent));
-    Bindings { maker: agent, checker, gate: gate(spec), outlet: Outlet::LocalForge }
+    let fallback = Fallback::default();
+    Bindings { maker: agent, checker, fallback, gate: gate(spec), outlet: Outlet::LocalForge }
 }
 
-fn agent(spec: Option<&AgentSpec>, work_tree: &Path, path: &[PathBuf]) -> Result<Arc<dyn Agent>, CommandError> {
-    let Some(spec) = spec else { return Ok(first_installed(work_tree, path)) };
+fn agent(spec: &AgentSpec, work_tree: &Path, path: &[PathBuf]) -> Result<Arc<dyn Agent>, CommandError> {
     match spec.agent {
         AgentUse::Command => Ok(Arc::new(Command::new(&spec.run).map_err(wrong)?)),
         AgentUse::Scripted => scripted(spec, work_tree),

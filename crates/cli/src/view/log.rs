@@ -153,6 +153,8 @@ fn detail(event: &Event) -> String {
         Event::Ceiling(ceiling) => ceiling.text.clone(),
         Event::Broke(broke) => format!("{}: {}", broke.stage.word(), broke.text),
         Event::Stopped(stopped) => stopped.text.clone(),
+        Event::Waited => "the time has come".to_owned(),
+        Event::Resumed(resumed) => format!("by {}", resumed.actor),
         Event::Recovered => "taken over from a process that is gone".to_owned(),
     }
 }
@@ -168,7 +170,7 @@ fn end(end: &AgentEnd) -> String {
         AgentEnd::Signaled { signal } => format!("signal {signal}"),
         AgentEnd::Limit { text, .. } => format!("stopped: {text}"),
         AgentEnd::Unusable { text } => format!("could not run: {text}"),
-        AgentEnd::Provider { trouble } => format!("{}: {}", trouble.kind.word(), trouble.text),
+        AgentEnd::Provider { trouble, .. } => format!("{}: {}", trouble.kind.word(), trouble.text),
     }
 }
 

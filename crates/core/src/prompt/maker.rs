@@ -45,9 +45,24 @@ pub struct MakerBrief {
     pub attempt: u32,
     /// How many there may be.
     pub attempts: u32,
+    /// Whether it is the first start of this attempt.
+    pub start: Start,
     /// Why the attempt before was not good enough.
     pub feedback: Vec<Feedback>,
 }
+
+/// Which start of an attempt a brief is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Start {
+    /// The first.
+    #[default]
+    First,
+    /// A later one: a provider or a ceiling cut the one before short.
+    Again,
+}
+
+const AGAIN: &str = "An earlier start of this attempt was cut short, for reasons outside the work. What it left is in the \
+current folder, and what it staged is gone: look at what is there first, and go on from it.\n";
 
 /// A unit of outside work.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,6 +141,9 @@ impl MakerBrief {
         }
         let whose = role_line(Role::Maker, Some(self.attempt));
         parts.push(format!("{whose}\n\nAttempt {} of {}.\n", self.attempt, self.attempts));
+        if self.start == Start::Again {
+            parts.push(AGAIN.to_owned());
+        }
         parts
     }
 

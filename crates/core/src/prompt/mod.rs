@@ -12,7 +12,7 @@ mod texts;
 
 pub use checker::{CheckerBrief, FileDiff, GateEvidence};
 pub use clean::{clip, visible};
-pub use maker::{Feedback, MakerBrief, WorkItem};
+pub use maker::{Feedback, MakerBrief, Start, WorkItem};
 pub use read::{Binding, ROLE_LINE, read_binding, read_diff_line, read_item_line, read_role, role_line};
 pub use texts::{AnswerWay, OWN_MAX, Text};
 

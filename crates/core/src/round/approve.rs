@@ -113,7 +113,12 @@ pub(super) fn denied(round: Round, said: &PersonSaid) -> Result<Step, Misfit> {
     Ok(round.end(RoundOutcome::Rejected, Stage::Approve, "denied", text))
 }
 
+/// Silence is a no; and work that nobody took up again is let go.
 pub(super) fn expired(round: Round) -> Result<Step, Misfit> {
+    if let Phase::Suspended(outcome, due) = &round.phase {
+        let (outcome, stage) = (*outcome, due.stage());
+        return Ok(round.end(outcome, stage, "let-go", "nobody took it up again in time; its work was let go"));
+    }
     if !matches!(round.phase, Phase::Waiting(_)) {
         return Err(round.misfit("expired", "it does not wait for a person"));
     }

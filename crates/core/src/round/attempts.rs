@@ -35,7 +35,8 @@ pub(super) fn reject(mut round: Round, stage: Stage, code: &str, text: String, s
         return round.end(RoundOutcome::Plateaued, stage, "same-failure", "the same failure twice running");
     }
     round.facts.because(stage, code, text);
-    let feedback = feedback(&round);
+    round.facts.feedback = feedback(&round);
+    let feedback = round.facts.feedback.clone();
     round.to(Phase::Making(AgentRun::Due), vec![Action::Make(feedback)])
 }
 

@@ -3,10 +3,11 @@
 use super::approve;
 use super::attempts;
 use super::event::{AgentEnd, AgentStarted, Checked, Shown, Stage};
+use super::facts::Running;
 use super::gate::Passed;
 use super::phase::AgentRun;
+use super::trouble::{self, Due};
 use super::{Action, Misfit, Phase, Round, Step};
-use crate::budget;
 use crate::level::LoopLevel;
 use crate::outcome::RoundOutcome;
 use crate::spec::Role;
@@ -43,7 +44,11 @@ pub(super) fn started(mut round: Round, started: AgentStarted) -> Result<Step, M
     if started.attempt != round.facts.attempt_number() {
         return Err(round.misfit("checker-started", "a checker of another attempt is due"));
     }
+    if started.place != round.facts.patience.place(Role::Checker) {
+        return Err(round.misfit("checker-started", "another agent of the chain is due"));
+    }
     round.facts.attempt_mut().checker_tries += 1;
+    round.facts.attempt_mut().checker_starts += 1;
     round.facts.agent_started(Role::Checker, started);
     Ok(round.to(Phase::Checking(passed, AgentRun::Started), Vec::new()))
 }
@@ -55,17 +60,35 @@ pub(super) fn checked(mut round: Round, checked: Checked) -> Result<Step, Misfit
     if checked.attempt != round.facts.attempt_number() {
         return Err(round.misfit("checked", "the verdict is for another attempt"));
     }
-    round.facts.agent_ended(checked.spend, checked.models);
+    let Some(running) = round.facts.agent_ended(checked.spend, checked.models) else {
+        return Err(round.misfit("checked", "no checker is on record"));
+    };
     let unusable = unusable(&checked.end);
     // What a checker left that did not end well is no verdict, in reports neither.
     round.facts.attempt_mut().judgement = unusable.is_none().then(|| checked.judgement.clone());
-    if let Some(limit) = budget::met(&round.facts.spend, &round.facts.started.spec.budget.round) {
+    if is_hindered(&checked.end, &running) {
+        // Its one more try is for verdicts that cannot be used.
+        let attempt = round.facts.attempt_mut();
+        attempt.checker_tries = attempt.checker_tries.saturating_sub(1);
+        return Ok(trouble::hindered(round, Due::Check(passed), &running, &checked.end));
+    }
+    round.facts.patience.went_well(Role::Checker);
+    if let Some(limit) = round.facts.met() {
         let text = format!("the round's ceiling of {} was met", limit.label());
-        return Ok(round.end(RoundOutcome::OverBudget, Stage::Check, "ceiling", text));
+        return Ok(trouble::over_budget(round, Due::Check(passed), "ceiling", text));
     }
     match unusable {
         Some(text) => Ok(try_again(round, passed, "checker-failed", text)),
         None => Ok(judged(round, passed, checked.judgement, checked.shown)),
+    }
+}
+
+/// Whether a provider kept the checker from its work, or it is not to be had and another one is.
+fn is_hindered(end: &AgentEnd, running: &Running) -> bool {
+    match end {
+        AgentEnd::Provider { .. } => true,
+        AgentEnd::Unusable { .. } => running.left > 0,
+        AgentEnd::Exited { .. } | AgentEnd::Signaled { .. } | AgentEnd::Limit { .. } => false,
     }
 }
 
@@ -77,7 +100,7 @@ fn unusable(end: &AgentEnd) -> Option<String> {
         AgentEnd::Signaled { signal } => Some(format!("the checker died by signal {signal}")),
         AgentEnd::Limit { limit, .. } => Some(format!("the checker ran out of {}", limit.label())),
         AgentEnd::Unusable { text } => Some(text.clone()),
-        AgentEnd::Provider { trouble } => Some(format!("{}: {}", trouble.kind.word(), trouble.text)),
+        AgentEnd::Provider { trouble, .. } => Some(format!("{}: {}", trouble.kind.word(), trouble.text)),
     }
 }
 

@@ -58,6 +58,10 @@ pub enum Event {
     Stopped(Stopped),
     /// A new engine found the round unfinished.
     Recovered,
+    /// The moment that the round waited for has come.
+    Waited,
+    /// A person lets a suspended round go on.
+    Resumed(Resumed),
 }
 
 impl Event {
@@ -86,6 +90,8 @@ impl Event {
             Self::Broke(_) => "broke",
             Self::Stopped(_) => "stopped",
             Self::Recovered => "recovered",
+            Self::Waited => "waited",
+            Self::Resumed(_) => "resumed",
         }
     }
 }
@@ -120,6 +126,16 @@ pub struct Started {
     pub refusal: Option<String>,
     /// Facts about files outside the spec that the round depends on (scripts, skills): path and hash.
     pub inputs: Vec<(String, String)>,
+    /// How long it may wait for providers in all, in milliseconds; without, it is suspended at once.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub provider_wait_ms: u64,
+    /// The ended round that this one was started after, for the same item.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_of: Option<String>,
+}
+
+fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
 }
 
 /// What holds an agent on this host.
@@ -246,6 +262,12 @@ pub struct AgentStarted {
     /// For a checker: what its verdict must carry.
     #[serde(default)]
     pub nonce: Option<String>,
+    /// Its place in the chain of its role, from zero.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub place: u32,
+    /// How many of the chain come after it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub left: u32,
 }
 
 /// How an agent's process ended.
@@ -278,6 +300,9 @@ pub enum AgentEnd {
     Provider {
         /// How.
         trouble: ProviderTrouble,
+        /// When, in milliseconds since 1970; waits are counted from it.
+        #[serde(default)]
+        at_ms: i64,
     },
 }
 
@@ -507,6 +532,19 @@ pub struct Stopped {
     pub by: StoppedBy,
     /// In words.
     pub text: String,
+}
+
+/// A suspended round goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resumed {
+    /// Who lets it.
+    pub actor: String,
+    /// How long it may wait for providers from now on, in milliseconds.
+    #[serde(default)]
+    pub provider_wait_ms: u64,
+    /// What is allowed on top of the round's ceilings.
+    #[serde(default)]
+    pub raised: Reservation,
 }
 
 /// What kind of stop it was.

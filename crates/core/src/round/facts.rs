@@ -1,12 +1,15 @@
 //! What a round has gathered so far: the material of its report and of its next decision.
 
+use super::attempts::Feedback;
 use super::event::{AgentEnd, AgentStarted, Boundary, ChangeFact, DeliveryResult, Item, SealFindings, Stage, Started};
-use crate::budget::{Bill, ModelSpend, Reservation, Spend, Usage, settle};
+use super::trouble::Patience;
+use crate::budget::{self, Bill, BudgetLimit, ModelSpend, Reservation, Spend, Usage, settle};
 use crate::gate::GateResult;
 use crate::level::LoopLevel;
 use crate::network::Traffic;
 use crate::outbox::StagedItem;
-use crate::spec::Role;
+use crate::spec::{Ceilings, Role};
+use crate::units::Usd;
 use crate::verdict::Judgement;
 use serde::{Deserialize, Serialize};
 
@@ -50,7 +53,11 @@ pub struct Attempt {
     pub judgement: Option<Judgement>,
     /// What failed, in a form that compares.
     pub signature: Option<String>,
+    /// How often its maker was started.
+    pub starts: u32,
     /// How often a checker was started.
+    pub checker_starts: u32,
+    /// How many of these count: one that a provider kept from its work does not.
     pub checker_tries: u32,
     /// Content hash of the maker's transcript.
     pub transcript: Option<String>,
@@ -75,6 +82,23 @@ pub struct Running {
     pub agent: String,
     /// The day that bears its cost.
     pub day: Option<String>,
+    /// The model that was asked for.
+    pub model: Option<String>,
+    /// Its place in the chain of its role, from zero.
+    pub place: u32,
+    /// How many of the chain come after it.
+    pub left: u32,
+}
+
+impl Running {
+    /// What it is called in reasons.
+    #[must_use]
+    pub fn label(&self) -> String {
+        match &self.model {
+            Some(model) => format!("{} ({model})", self.agent),
+            None => self.agent.clone(),
+        }
+    }
 }
 
 /// All a round knows.
@@ -108,6 +132,16 @@ pub struct Facts {
     pub running: Option<Running>,
     /// The cookie of the running agent, if one was started and has not ended.
     pub cookie: Option<String>,
+    /// What the maker that is due, or at work, is told of the attempt before.
+    pub feedback: Option<Feedback>,
+    /// What providers said so far, and how long the round has waited and may.
+    pub patience: Patience,
+    /// What was allowed on top of the round's ceilings.
+    pub raised: Reservation,
+    /// Agents' wall time before the round was last resumed; a resumed round has its wall time anew.
+    pub wall_before_ms: u64,
+    /// How the round was suspended, each time.
+    pub suspensions: Vec<crate::outcome::RoundOutcome>,
     /// What the running agent may use at the worst.
     pub reserved: Option<Reservation>,
     /// The nonce of the running checker.
@@ -128,7 +162,13 @@ impl Facts {
     pub fn new(started: Started) -> Self {
         Self {
             item: started.item.clone(),
+            patience: Patience::new(started.provider_wait_ms),
             started,
+            running: None,
+            feedback: None,
+            raised: Reservation::default(),
+            wall_before_ms: 0,
+            suspensions: Vec::new(),
             day_micros: 0,
             history: Vec::new(),
             base: None,
@@ -139,7 +179,6 @@ impl Facts {
             spend: Spend::default(),
             bills: Vec::new(),
             lowered_from: None,
-            running: None,
             cookie: None,
             reserved: None,
             nonce: None,
@@ -168,6 +207,32 @@ impl Facts {
         &self.started.boundary
     }
 
+    /// The round's ceilings with what was allowed on top.
+    #[must_use]
+    pub fn ceilings(&self) -> Ceilings {
+        let round = self.started.spec.budget.round;
+        Ceilings {
+            tokens: round.tokens.map(|most| most.saturating_add(self.raised.tokens)),
+            usd: round.usd.map(|most| Usd(most.0.saturating_add(self.raised.usd.0))),
+            ..round
+        }
+    }
+
+    /// What counts against the ceilings.
+    fn counted(&self) -> Spend {
+        Spend { wall_ms: self.spend.wall_ms.saturating_sub(self.wall_before_ms), ..self.spend }
+    }
+
+    /// Which ceiling of the round is passed.
+    pub(super) fn met(&self) -> Option<BudgetLimit> {
+        budget::met(&self.counted(), &self.ceilings())
+    }
+
+    /// Which ceiling of the round leaves no room for another start.
+    pub(super) fn full(&self) -> Option<BudgetLimit> {
+        budget::full(&self.counted(), &self.ceilings())
+    }
+
     pub(super) fn attempt_mut(&mut self) -> &mut Attempt {
         if self.attempts.is_empty() {
             self.attempts.push(Attempt::default());
@@ -180,18 +245,27 @@ impl Facts {
         self.cookie = Some(started.cookie);
         self.reserved = Some(started.reserved);
         self.nonce = started.nonce;
-        self.running = Some(Running { role, attempt: started.attempt, agent: started.agent, day: started.day });
+        self.running = Some(Running {
+            role,
+            attempt: started.attempt,
+            agent: started.agent,
+            day: started.day,
+            model: started.model,
+            place: started.place,
+            left: started.left,
+        });
     }
 
-    /// Notes that it has ended, and writes its bill.
-    pub(super) fn agent_ended(&mut self, spend: Spend, models: Vec<ModelSpend>) {
+    /// Notes that it has ended, writes its bill, and answers who it was.
+    pub(super) fn agent_ended(&mut self, spend: Spend, models: Vec<ModelSpend>) -> Option<Running> {
         self.cookie = None;
         self.reserved = None;
         self.nonce = None;
         self.spend = self.spend.plus(spend);
-        if let Some(Running { role, attempt, agent, day }) = self.running.take() {
-            self.bills.push(Bill { role, attempt, agent, day, spend, models });
-        }
+        let running = self.running.take()?;
+        let Running { role, attempt, agent, day, .. } = running.clone();
+        self.bills.push(Bill { role, attempt, agent, day, spend, models });
+        Some(running)
     }
 
     /// An agent that never came back costs what was reserved for it.

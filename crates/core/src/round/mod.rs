@@ -20,18 +20,21 @@ mod record;
 mod recover;
 mod seal;
 mod send;
+mod trouble;
 
 pub use approve::Approved;
 pub use attempts::Feedback;
 pub use check::Verified;
 pub use event::{
     AgentEnd, AgentStarted, Baselined, Boundary, BoundaryLevel, Broke, Ceiling, ChangeFact, Checked, Delivered,
-    DeliveryResult, Event, Gated, Isolated, Item, Made, PersonSaid, Probed, Recalled, Recorded, SealFindings, Sealed,
+    DeliveryResult, Event, Gated, Isolated, Item, Made, PersonSaid, Probed, Recalled, Recorded, Resumed, SealFindings, Sealed,
     Shown, Stage, Staged, Started, Stopped, StoppedBy,
 };
 pub use facts::{Attempt, Facts, Reason, Running};
 pub use gate::Passed;
 pub use phase::{AgentRun, Phase};
+pub(crate) use trouble::moment;
+pub use trouble::{Chain, Due, Hindered, Patience};
 
 use crate::human_gate::ProposedAction;
 use crate::outcome::RoundOutcome;
@@ -56,6 +59,11 @@ pub enum Action {
     Baseline,
     /// Start the maker.
     Make(Option<Feedback>),
+    /// Wait until a moment in milliseconds since 1970, unless somebody stops the round.
+    Wait {
+        /// Until when.
+        until_ms: i64,
+    },
     /// Freeze the candidate.
     Seal,
     /// Run the gates.
@@ -127,13 +135,14 @@ impl Round {
     #[must_use]
     pub fn outcome(&self) -> Option<RoundOutcome> {
         match self.phase {
-            Phase::Recording(outcome) | Phase::Ended(outcome) => Some(outcome),
+            Phase::Recording(outcome) | Phase::Ended(outcome) | Phase::Suspended(outcome, _) => Some(outcome),
             Phase::Waiting(_) | Phase::Doubting(_) => Some(RoundOutcome::Escalated),
             Phase::Recalling
             | Phase::Probing
             | Phase::Isolating
             | Phase::Baselining
             | Phase::Making(_)
+            | Phase::Held(..)
             | Phase::Sealing
             | Phase::Gating
             | Phase::Checking(..)
@@ -142,10 +151,21 @@ impl Round {
         }
     }
 
-    /// Whether nothing more will happen by itself: over, or waiting for a person with its report written.
+    /// Whether nothing more will happen by itself: over, suspended, or waiting for a person with its report written.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
-        matches!(self.phase, Phase::Ended(_) | Phase::Waiting(_) | Phase::Doubting(_))
+        matches!(self.phase, Phase::Ended(_) | Phase::Waiting(_) | Phase::Doubting(_) | Phase::Suspended(..))
+    }
+
+    /// From when on a suspended round may find its provider again, in milliseconds since 1970, where that is known.
+    #[must_use]
+    pub fn retry_at_ms(&self) -> Option<i64> {
+        match self.phase {
+            Phase::Suspended(RoundOutcome::RateLimited, _) | Phase::Ended(RoundOutcome::RateLimited) => {
+                self.facts.patience.retry_at_ms
+            }
+            _ => None,
+        }
     }
 
     fn misfit(&self, event: &'static str, why: &'static str) -> Misfit {
@@ -196,5 +216,7 @@ pub fn step(round: &Round, event: Event) -> Result<Step, Misfit> {
         Event::Broke(broke) => recover::broke(round, broke),
         Event::Stopped(stopped) => recover::stopped(round, stopped),
         Event::Recovered => recover::recovered(round),
+        Event::Waited => trouble::waited(round),
+        Event::Resumed(resumed) => trouble::resumed(round, resumed),
     }
 }

@@ -5,6 +5,7 @@ use super::approve::Approved;
 use super::check::Verified;
 use super::event::Stage;
 use super::gate::Passed;
+use super::trouble::Due;
 use crate::outcome::RoundOutcome;
 
 /// Where a round stands.
@@ -20,6 +21,10 @@ pub enum Phase {
     Baselining,
     /// Waiting for a maker.
     Making(AgentRun),
+    /// Waiting for a provider, until a moment in milliseconds since 1970.
+    Held(Due, i64),
+    /// At rest with its work kept, by a provider or a ceiling; a person may let it go on.
+    Suspended(RoundOutcome, Due),
     /// Freezing the candidate.
     Sealing,
     /// Running gates on the candidate.
@@ -47,6 +52,8 @@ pub enum AgentRun {
     Due,
     /// Its start is on record.
     Started,
+    /// The last start of this attempt was kept from its work; another is due on what it left.
+    Again,
 }
 
 impl Phase {
@@ -58,6 +65,7 @@ impl Phase {
             Self::Probing => Stage::Probe,
             Self::Isolating | Self::Baselining => Stage::Isolate,
             Self::Making(_) => Stage::Make,
+            Self::Held(due, _) | Self::Suspended(_, due) => due.stage(),
             Self::Sealing => Stage::Seal,
             Self::Gating => Stage::Gate,
             Self::Checking(..) => Stage::Check,
@@ -72,6 +80,8 @@ impl Phase {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Waiting(_) | Self::Doubting(_) => "waiting",
+            Self::Held(..) => "held",
+            Self::Suspended(..) => "suspended",
             Self::Ended(_) => "ended",
             Self::Recalling
             | Self::Probing

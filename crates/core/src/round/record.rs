@@ -9,12 +9,14 @@ pub(super) fn recorded(mut round: Round, recorded: Recorded) -> Result<Step, Mis
     match round.phase.clone() {
         Phase::Waiting(verified) => Ok(round.to(Phase::Waiting(verified), Vec::new())),
         Phase::Doubting(approved) => Ok(round.to(Phase::Doubting(approved), Vec::new())),
+        Phase::Suspended(outcome, due) => Ok(round.to(Phase::Suspended(outcome, due), Vec::new())),
         Phase::Recording(outcome) => Ok(round.to(Phase::Ended(outcome), Vec::new())),
         Phase::Recalling
         | Phase::Probing
         | Phase::Isolating
         | Phase::Baselining
         | Phase::Making(_)
+        | Phase::Held(..)
         | Phase::Sealing
         | Phase::Gating
         | Phase::Checking(..)

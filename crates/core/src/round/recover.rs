@@ -1,15 +1,18 @@
-//! Trouble: something broke, somebody stopped the round, or a new engine found it unfinished.
+//! Recover: something broke, somebody stopped the round, or a new engine found it unfinished.
 
 use super::approve;
 use super::event::{Broke, Ceiling, Stage, Stopped, StoppedBy};
 use super::phase::AgentRun;
+use super::trouble::{self, Due};
 use super::{Action, Misfit, Phase, Round, Step};
 use crate::outcome::RoundOutcome;
 
 /// We or the world broke. Before anything left, the round fails; while sending, the open items are in doubt, not lost.
 pub(super) fn broke(round: Round, broke: Broke) -> Result<Step, Misfit> {
     match round.phase {
-        Phase::Waiting(_) | Phase::Doubting(_) | Phase::Ended(_) => Err(round.misfit("broke", "nothing is under way")),
+        Phase::Waiting(_) | Phase::Doubting(_) | Phase::Suspended(..) | Phase::Ended(_) => {
+            Err(round.misfit("broke", "nothing is under way"))
+        }
         Phase::Recording(_) => Err(round.misfit("broke", "the end is already decided")),
         Phase::Sending(_) => Err(round.misfit("broke", "deliveries end one by one")),
         Phase::Recalling
@@ -17,6 +20,7 @@ pub(super) fn broke(round: Round, broke: Broke) -> Result<Step, Misfit> {
         | Phase::Isolating
         | Phase::Baselining
         | Phase::Making(_)
+        | Phase::Held(..)
         | Phase::Sealing
         | Phase::Gating
         | Phase::Checking(..)
@@ -24,21 +28,24 @@ pub(super) fn broke(round: Round, broke: Broke) -> Result<Step, Misfit> {
     }
 }
 
-/// A ceiling was met before an agent could start; nothing was spent for it.
+/// A ceiling was met before an agent could start; nothing was spent for it, and what is there is kept.
 pub(super) fn ceiling(round: Round, ceiling: Ceiling) -> Result<Step, Misfit> {
-    match round.phase {
-        Phase::Making(AgentRun::Due) | Phase::Checking(_, AgentRun::Due) => {
-            let stage = round.phase.stage();
-            Ok(round.end(RoundOutcome::OverBudget, stage, "ceiling", ceiling.text))
+    match round.phase.clone() {
+        Phase::Making(AgentRun::Due) => Ok(trouble::over_budget(round, Due::Make, "ceiling", ceiling.text)),
+        Phase::Making(AgentRun::Again) => Ok(trouble::over_budget(round, Due::MakeAgain, "ceiling", ceiling.text)),
+        Phase::Checking(passed, AgentRun::Due) => {
+            Ok(trouble::over_budget(round, Due::Check(passed), "ceiling", ceiling.text))
         }
         Phase::Recalling
         | Phase::Probing
         | Phase::Isolating
         | Phase::Baselining
         | Phase::Making(AgentRun::Started)
+        | Phase::Held(..)
+        | Phase::Suspended(..)
         | Phase::Sealing
         | Phase::Gating
-        | Phase::Checking(_, AgentRun::Started)
+        | Phase::Checking(_, AgentRun::Started | AgentRun::Again)
         | Phase::Approving(_)
         | Phase::Waiting(_)
         | Phase::Sending(_)
@@ -58,12 +65,16 @@ pub(super) fn stopped(round: Round, stopped: Stopped) -> Result<Step, Misfit> {
         Phase::Ended(_) | Phase::Recording(_) => Err(round.misfit("stopped", "it is over")),
         Phase::Sending(_) => Err(round.misfit("stopped", "deliveries are finished, not stopped")),
         Phase::Doubting(_) => Err(round.misfit("stopped", "only a look at the receiver ends a doubt")),
-        Phase::Waiting(_) if stopped.by == StoppedBy::Signal => Err(round.misfit("stopped", "it waits for a person")),
+        Phase::Waiting(_) | Phase::Suspended(..) if stopped.by == StoppedBy::Signal => {
+            Err(round.misfit("stopped", "it waits for a person"))
+        }
         Phase::Recalling
         | Phase::Probing
         | Phase::Isolating
         | Phase::Baselining
         | Phase::Making(_)
+        | Phase::Held(..)
+        | Phase::Suspended(..)
         | Phase::Sealing
         | Phase::Gating
         | Phase::Checking(..)
@@ -83,6 +94,9 @@ pub(super) fn recovered(mut round: Round) -> Result<Step, Misfit> {
         Phase::Isolating | Phase::Baselining | Phase::Making(AgentRun::Due) if round.facts.attempts.is_empty() => {
             return Ok(round.to(Phase::Isolating, vec![Action::Isolate]));
         }
+        // Nobody was at work, and what was done is kept; whether to go on is a person's to say.
+        Phase::Making(AgentRun::Again) => return Ok(trouble::left(round, Due::MakeAgain)),
+        Phase::Held(due, _) => return Ok(trouble::left(round, due)),
         Phase::Isolating | Phase::Baselining | Phase::Making(_) => {
             return Ok(interrupted(round, "the engine ended while the maker was at work"));
         }
@@ -94,7 +108,7 @@ pub(super) fn recovered(mut round: Round) -> Result<Step, Misfit> {
         }
         Phase::Approving(verified) => return Ok(approve::verified(round, verified)),
         Phase::Sending(_) => vec![Action::Send(unsent(&round))],
-        Phase::Waiting(_) | Phase::Doubting(_) | Phase::Recording(_) => vec![Action::Record],
+        Phase::Waiting(_) | Phase::Doubting(_) | Phase::Suspended(..) | Phase::Recording(_) => vec![Action::Record],
         Phase::Ended(_) => return Err(round.misfit("recovered", "it is over")),
     };
     let phase = round.phase.clone();

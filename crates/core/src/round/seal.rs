@@ -101,6 +101,6 @@ fn describe(end: &AgentEnd) -> String {
         AgentEnd::Exited { code } => format!("exited with {code}"),
         AgentEnd::Signaled { signal } => format!("died by signal {signal}"),
         AgentEnd::Limit { text, .. } | AgentEnd::Unusable { text } => text.clone(),
-        AgentEnd::Provider { trouble } => format!("was kept from its work: {}", trouble.text),
+        AgentEnd::Provider { trouble, .. } => format!("was kept from its work: {}", trouble.text),
     }
 }

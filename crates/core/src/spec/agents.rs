@@ -1,6 +1,7 @@
 //! Which program plays which role.
 
 use super::Argv;
+use super::problem::quoted;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -95,7 +96,8 @@ pub struct AgentSpec {
     /// The script of a `scripted` agent, relative to `.loopwright/`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub script: Option<String>,
-    /// Agents tried when the first is not to be had.
+    /// Agents that take over, in this order, while the first is not to be had or its provider says no: `codex`, or with a
+    /// model `claude/haiku`. What they are not told they take from the role.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fallback: Vec<String>,
 }
@@ -105,5 +107,75 @@ impl AgentSpec {
     #[must_use]
     pub fn new(agent: AgentUse) -> Self {
         Self { agent, model: None, tools: Vec::new(), run: Vec::new(), script: None, fallback: Vec::new() }
+    }
+
+    /// The agents of the role in the order in which they are tried. Words that mean none are left out: rules object to them.
+    #[must_use]
+    pub fn chain(&self) -> Vec<Self> {
+        let first = Self { fallback: Vec::new(), ..self.clone() };
+        std::iter::once(first).chain(self.fallback.iter().filter_map(|word| self.next(word).ok())).collect()
+    }
+
+    /// What one word of `fallback` stands for: `AGENT` or `AGENT/MODEL`, and `scripted/SCRIPT`. The same agent keeps the rest
+    /// of the role's settings; another one keeps its tools only.
+    pub(crate) fn next(&self, word: &str) -> Result<Self, String> {
+        let (name, detail) = word.split_once('/').map_or((word, None), |(name, detail)| (name, Some(detail)));
+        let Some(agent) = AgentUse::ALL.into_iter().find(|agent| agent.word() == name) else {
+            return Err(format!("{} is not an agent", quoted(name)));
+        };
+        if detail.is_some_and(|detail| detail.trim().is_empty()) {
+            return Err(format!("{} names nothing after the stroke", quoted(word)));
+        }
+        let detail = detail.map(str::to_owned);
+        let same = agent == self.agent;
+        match agent {
+            AgentUse::Scripted if detail.is_none() => Err("`scripted` needs its script: `scripted/NAME`".to_owned()),
+            AgentUse::Scripted => Ok(Self { tools: self.tools.clone(), script: detail, ..Self::new(agent) }),
+            AgentUse::Command | AgentUse::Acp if !same => {
+                Err(format!("`{name}` needs a `run`, which only the role's own agent has"))
+            }
+            _ if same => Ok(Self { model: detail, fallback: Vec::new(), ..self.clone() }),
+            _ => Ok(Self { model: detail, tools: self.tools.clone(), ..Self::new(agent) }),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(spec: &AgentSpec) -> Vec<String> {
+        let label = |agent: &AgentSpec| format!("{}:{}", agent.agent.word(), agent.model.as_deref().unwrap_or("-"));
+        spec.chain().iter().map(label).collect()
+    }
+
+    #[test]
+    fn chain_is_the_agent_and_then_its_fallbacks() {
+        let words = ["claude/haiku", "codex", "opencode/anthropic/claude-sonnet-4", "nobody"].map(str::to_owned);
+        let mut spec = AgentSpec { model: Some("opus".into()), fallback: words.into(), ..AgentSpec::new(AgentUse::Claude) };
+        spec.tools = vec!["Read".into()];
+        assert_eq!(
+            labels(&spec),
+            ["claude:opus", "claude:haiku", "codex:-", "opencode:anthropic/claude-sonnet-4"],
+            "a word that means no agent is none of the chain"
+        );
+        assert!(spec.chain().iter().all(|agent| agent.tools == ["Read"] && agent.fallback.is_empty()));
+    }
+
+    #[test]
+    fn fallbacks_that_cannot_be_started_are_told() {
+        let claude = AgentSpec::new(AgentUse::Claude);
+        for (word, why) in [
+            ("nobody", "is not an agent"),
+            ("codex/", "nothing after the stroke"),
+            ("scripted", "needs its script"),
+            ("command", "needs a `run`"),
+            ("acp/gpt-5", "needs a `run`"),
+        ] {
+            let told = claude.next(word).expect_err(word);
+            assert!(told.contains(why), "{word}: {told}");
+        }
+        let acp = AgentSpec { run: vec!["agent".into()], ..AgentSpec::new(AgentUse::Acp) };
+        assert_eq!(acp.next("acp/gpt-5").map(|agent| agent.run), Ok(vec!["agent".to_owned()]));
     }
 }

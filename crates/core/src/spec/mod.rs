@@ -279,6 +279,15 @@ pub struct Prompts {
 }
 
 impl LoopSpec {
+    /// The agents that play a role, in the order in which they are tried. A checker that the loop does not name is the
+    /// maker's agent, fresh.
+    #[must_use]
+    pub fn chain(&self, role: Role) -> Vec<AgentSpec> {
+        let named = self.agents.get(&role);
+        let named = if role == Role::Checker { named.or_else(|| self.agents.get(&Role::Maker)) } else { named };
+        named.map(AgentSpec::chain).unwrap_or_default()
+    }
+
     /// A loop with safe defaults: the seed's constructor. A loop without triggers of its own starts by hand.
     #[must_use]
     pub fn new(name: impl Into<String>, intent: impl Into<String>, level: LoopLevel) -> Self {

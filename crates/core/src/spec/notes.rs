@@ -32,8 +32,7 @@ pub(super) fn notes(spec: &LoopSpec) -> Vec<String> {
 }
 
 /// Keys that are part of the format and that this build does not act on.
-fn without_effect(spec: &LoopSpec) -> [(bool, &'static str); 10] {
-    let fallback = spec.agents.values().any(|agent| !agent.fallback.is_empty());
+fn without_effect(spec: &LoopSpec) -> [(bool, &'static str); 9] {
     [
         (!spec.paths.is_empty(), "`paths`"),
         (spec.submodules != Switch::Off, "`submodules`"),
@@ -43,7 +42,6 @@ fn without_effect(spec: &LoopSpec) -> [(bool, &'static str); 10] {
         (is_timed(&spec.budget.attempt), "time and turns of `budget.attempt`"),
         (is_timed(&spec.budget.item), "time and turns of `budget.item`"),
         (is_timed(&spec.budget.day), "time and turns of `budget.day`"),
-        (fallback, "`fallback`"),
         (spec.open_max != 3, "`open_max`"),
     ]
 }

@@ -8,10 +8,11 @@ use loopwright_core::level::LoopLevel;
 use loopwright_core::outbox::StagedItem;
 use loopwright_core::round::{
     AgentEnd, AgentStarted, Baselined, Boundary, Broke, Ceiling, ChangeFact, Checked, Delivered, DeliveryResult, Event,
-    Gated, Isolated, Item, Made, PersonSaid, Phase, Probed, Recalled, Recorded, Round, SealFindings, Sealed, Stage,
+    Gated, Isolated, Item, Made, PersonSaid, Phase, Probed, Recalled, Recorded, Resumed, Round, SealFindings, Sealed, Stage,
     Staged, Started, Stopped, StoppedBy,
 };
-use loopwright_core::spec::{ActionKind, CheckMode, Gate, ItemsForm, LoopSpec, OutputSpec, ProbeSpec, RunGate};
+use loopwright_core::provider::{ProviderTrouble, TroubleKind};
+use loopwright_core::spec::{ActionKind, CheckMode, Gate, ItemsForm, LoopSpec, OutputSpec, ProbeSpec, Role, RunGate};
 use loopwright_core::units::Usd;
 use loopwright_core::verdict::{Judgement, Scored, VerdictWord};
 use proptest::prelude::*;
@@ -47,14 +48,23 @@ pub(crate) struct Seen {
     /// What may have arrived; a person's yes, given after it, says that it has.
     pub(crate) doubted: BTreeSet<u32>,
     pub(crate) makers: Vec<u32>,
+    /// Agents whose start was accepted and whose end was not.
+    pub(crate) at_work: u32,
+    /// The highest number of starts that ran at one time.
+    pub(crate) at_once: u32,
 }
 
 impl Seen {
     pub(crate) fn note(&mut self, event: &Event) {
         match event {
-            Event::MakerStarted(started) => self.makers.push(started.attempt),
+            Event::MakerStarted(started) => {
+                self.makers.push(started.attempt);
+                self.begins();
+            }
+            Event::CheckerStarted(_) => self.begins(),
+            Event::Made(_) | Event::Recovered => self.at_work = 0,
             Event::Sealed(sealed) => {
-                *self = Self { makers: std::mem::take(&mut self.makers), ..Self::default() };
+                *self = Self { makers: std::mem::take(&mut self.makers), at_once: self.at_once, ..Self::default() };
                 self.sealed = Some(sealed.candidate.clone());
                 self.sensitive = !sealed.findings.sensitive.is_empty();
             }
@@ -63,6 +73,7 @@ impl Seen {
                 self.sensitive |= !gated.inputs_edited.is_empty();
             }
             Event::Checked(checked) => {
+                self.at_work = 0;
                 let usable = checked.end == AgentEnd::Exited { code: 0 };
                 self.passed = usable && matches!(checked.judgement, Judgement::Pass { .. });
                 self.escalated = usable && matches!(checked.judgement, Judgement::Escalate { .. });
@@ -80,6 +91,11 @@ impl Seen {
             }
             _ => {}
         }
+    }
+
+    fn begins(&mut self) {
+        self.at_work += 1;
+        self.at_once = self.at_once.max(self.at_work);
     }
 }
 
@@ -115,6 +131,8 @@ pub(crate) fn start(choice: &Choice) -> Started {
         boundary: Boundary::default(),
         refusal: None,
         inputs: vec![("fix.script".into(), "hash".into())],
+        provider_wait_ms: if choice.b.is_multiple_of(2) { 900_000 } else { 0 },
+        retry_of: choice.b.is_multiple_of(3).then(|| "r0".to_owned()),
     }
 }
 
@@ -161,6 +179,9 @@ pub(crate) fn strangers(round: &Round, choice: &Choice) -> Vec<Event> {
         Event::Isolated(Isolated { base: "b0".into(), branch: None }),
         Event::Baselined(Baselined { results: results(round, choice) }),
         Event::MakerStarted(agent(attempt)),
+        Event::MakerStarted(turn(round, Role::Maker, attempt, choice)),
+        Event::Waited,
+        resumed(choice),
         made(attempt, choice),
         sealed(attempt, choice),
         Event::Gated(Gated { attempt, results: results(round, choice), inputs_edited: Vec::new() }),
@@ -192,7 +213,18 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
         Phase::Probing => probed(choice),
         Phase::Isolating => Event::Isolated(Isolated { base: "b0".into(), branch: Some("main".into()) }),
         Phase::Baselining => Event::Baselined(Baselined { results: results(round, choice) }),
-        Phase::Making(loopwright_core::round::AgentRun::Due) => Event::MakerStarted(agent(attempt + 1)),
+        Phase::Making(loopwright_core::round::AgentRun::Due) => {
+            Event::MakerStarted(turn(round, Role::Maker, attempt + 1, choice))
+        }
+        Phase::Making(loopwright_core::round::AgentRun::Again) => {
+            Event::MakerStarted(turn(round, Role::Maker, attempt, choice))
+        }
+        Phase::Held(..) => Event::Waited,
+        Phase::Suspended(..) => match choice.a % 8 {
+            0 => Event::Expired,
+            1 => Event::Recorded(Recorded { report: Some("/r".into()), network: Default::default() }),
+            _ => resumed(choice),
+        },
         Phase::Making(loopwright_core::round::AgentRun::Started) => made(attempt, choice),
         Phase::Sealing => sealed(attempt, choice),
         Phase::Gating => {
@@ -200,8 +232,9 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
             let inputs_edited = edited.into_iter().collect();
             Event::Gated(Gated { attempt, results: results(round, choice), inputs_edited })
         }
-        Phase::Checking(_, loopwright_core::round::AgentRun::Due) => {
-            Event::CheckerStarted(AgentStarted { nonce: Some("n".into()), ..agent(attempt) })
+        Phase::Checking(_, loopwright_core::round::AgentRun::Due | loopwright_core::round::AgentRun::Again) => {
+            let turn = turn(round, Role::Checker, attempt, choice);
+            Event::CheckerStarted(AgentStarted { nonce: Some("n".into()), ..turn })
         }
         Phase::Checking(_, loopwright_core::round::AgentRun::Started) => checked(attempt, choice),
         Phase::Approving(_) if choice.a.is_multiple_of(3) => Event::Decided { decision: GateDecision::escalate("no") },
@@ -250,7 +283,28 @@ pub(crate) fn agent(attempt: u32) -> AgentStarted {
         reserved,
         day: None,
         nonce: None,
+        place: 0,
+        left: 0,
     }
+}
+
+/// The start that is due in a role's chain of three.
+fn turn(round: &Round, role: Role, attempt: u32, choice: &Choice) -> AgentStarted {
+    let place = round.facts().patience.place(role);
+    let model = choice.b.is_multiple_of(2).then(|| "small".to_owned());
+    AgentStarted { place, left: 2_u32.saturating_sub(place), model, ..agent(attempt) }
+}
+
+fn resumed(choice: &Choice) -> Event {
+    let raised = Reservation { tokens: u64::from(choice.b) << 33, usd: Usd(u64::from(choice.a) << 20) };
+    Event::Resumed(Resumed { actor: "ada".into(), provider_wait_ms: u64::from(choice.a) * 10_000, raised })
+}
+
+fn provider(choice: &Choice) -> AgentEnd {
+    let kind = TroubleKind::ALL[usize::from(choice.a) % TroubleKind::ALL.len()];
+    let at_ms = 1_000_000 * i64::from(choice.a % 4);
+    let retry_at_ms = choice.a.is_multiple_of(3).then(|| at_ms + 1000 * i64::from(choice.b) - 50_000);
+    AgentEnd::Provider { trouble: ProviderTrouble { kind, status: Some(429), retry_at_ms, text: "later".into() }, at_ms }
 }
 
 fn spend(choice: &Choice) -> Spend {
@@ -266,6 +320,7 @@ fn end(choice: &Choice) -> AgentEnd {
         1 => AgentEnd::Signaled { signal: 9 },
         2 => AgentEnd::Limit { limit: BudgetLimit::Idle, text: "no output".into() },
         3 => AgentEnd::Unusable { text: "script exhausted".into() },
+        4..=6 => provider(choice),
         _ => AgentEnd::Exited { code: 0 },
     }
 }

@@ -7,10 +7,11 @@ use loopwright_core::level::LoopLevel;
 use loopwright_core::outbox::StagedItem;
 use loopwright_core::round::{
     AgentEnd, AgentStarted, Baselined, Boundary, Broke, Ceiling, ChangeFact, Checked, Delivered, DeliveryResult, Event,
-    Gated, Isolated, Item, Made, PersonSaid, Probed, Recalled, Recorded, SealFindings, Sealed, Shown, Stage, Staged,
+    Gated, Isolated, Item, Made, PersonSaid, Probed, Recalled, Recorded, Resumed, SealFindings, Sealed, Shown, Stage, Staged,
     Started, Stopped, StoppedBy,
 };
-use loopwright_core::spec::{ActionKind, CheckMode, Gate, ItemsForm, LoopSpec, OutputSpec, ProbeSpec, RunGate};
+use loopwright_core::provider::{ProviderTrouble, TroubleKind};
+use loopwright_core::spec::{ActionKind, AgentSpec, AgentUse, CheckMode, Role, Gate, ItemsForm, LoopSpec, OutputSpec, ProbeSpec, RunGate};
 use loopwright_core::units::Usd;
 use loopwright_core::verdict::{Judgement, Scored, VerdictWord};
 
@@ -22,7 +23,7 @@ pub(crate) fn events(text: &str) -> Vec<Event> {
     let mut events = vec![first];
     for line in lines {
         let words = Words::of(line);
-        if words.first == "maker-started" {
+        if words.first == "maker-started" && !words.has("again") {
             attempt += 1;
         }
         events.push(event(&words, attempt));
@@ -64,6 +65,12 @@ fn started(words: &Words<'_>) -> Event {
     if spec.output.is_empty() {
         spec.output = vec![OutputSpec::new(ActionKind::PullRequest)];
     }
+    for (role, key) in [(Role::Maker, "maker"), (Role::Checker, "checker")] {
+        if let Some((first, rest)) = words.list(key).split_first() {
+            let agent = AgentUse::ALL.into_iter().find(|agent| agent.word() == first).expect("an agent");
+            spec.agents.insert(role, AgentSpec { fallback: rest.to_vec(), ..AgentSpec::new(agent) });
+        }
+    }
     if words.has("unchecked") {
         spec.check = CheckMode::None;
     }
@@ -84,6 +91,8 @@ fn started(words: &Words<'_>) -> Event {
         boundary: Boundary::default(),
         refusal: words.get("refusal").map(|text| text.replace('-', " ")),
         inputs: Vec::new(),
+        provider_wait_ms: words.get("wait").map_or(0, |text| text.parse::<u64>().expect("seconds") * 1000),
+        retry_of: None,
     }))
 }
 
@@ -103,11 +112,11 @@ fn event(words: &Words<'_>, attempt: u32) -> Event {
         "probed" => Event::Probed(probed(words)),
         "isolated" => Event::Isolated(Isolated { base: "b0".into(), branch: Some("main".into()) }),
         "baselined" => Event::Baselined(Baselined { results: results(words) }),
-        "maker-started" => Event::MakerStarted(agent(attempt, None)),
+        "maker-started" => Event::MakerStarted(agent(words, attempt, None)),
         "made" => Event::Made(Box::new(made(words, attempt))),
         "sealed" => Event::Sealed(Box::new(sealed(words, attempt))),
         "gated" => Event::Gated(Gated { attempt, results: results(words), inputs_edited: words.list("edited") }),
-        "checker-started" => Event::CheckerStarted(agent(attempt, Some("n".into()))),
+        "checker-started" => Event::CheckerStarted(agent(words, attempt, Some("n".into()))),
         "checked" => Event::Checked(Box::new(checked(words, attempt))),
         "decided" => Event::Decided {
             decision: if words.has("auto") {
@@ -128,6 +137,15 @@ fn event(words: &Words<'_>, attempt: u32) -> Event {
             text: "stopped".into(),
         }),
         "recovered" => Event::Recovered,
+        "waited" => Event::Waited,
+        "resumed" => Event::Resumed(Resumed {
+            actor: "ada".into(),
+            provider_wait_ms: words.get("wait").map_or(0, |text| text.parse::<u64>().expect("seconds") * 1000),
+            raised: Reservation {
+                tokens: words.get("tokens").map_or(0, |text| text.parse().expect("a number")),
+                usd: Usd(0),
+            },
+        }),
         other => panic!("no event is written `{other}`"),
     }
 }
@@ -143,18 +161,33 @@ fn probed(words: &Words<'_>) -> Probed {
     Probed::Work { items: items.collect() }
 }
 
-fn agent(attempt: u32, nonce: Option<String>) -> AgentStarted {
-    let reserved = Reservation { tokens: 100, usd: Usd(1_000_000) };
+/// `with=codex place=1 left=0`: an agent of a chain.
+fn agent(words: &Words<'_>, attempt: u32, nonce: Option<String>) -> AgentStarted {
+    let number = |key| words.get(key).map_or(0, |text| text.parse().expect("a number"));
     AgentStarted {
         attempt,
-        agent: "scripted".into(),
+        agent: words.get("with").unwrap_or("scripted").into(),
         version: None,
-        model: None,
+        model: words.get("model").map(str::to_owned),
         cookie: "c".into(),
-        reserved,
+        reserved: Reservation { tokens: 100, usd: Usd(1_000_000) },
         day: None,
         nonce,
+        place: number("place"),
+        left: number("left"),
     }
+}
+
+/// The moment at which histories begin, in seconds since 1970.
+const DAWN: i64 = 1_800_000_000;
+
+/// `trouble=rate-limited at=60 retry=3600`: seconds since the dawn.
+fn trouble(words: &Words<'_>, kind: &str) -> AgentEnd {
+    let kind = TroubleKind::ALL.into_iter().find(|known| known.word() == kind).expect("a kind");
+    let ms = |text: &str| (DAWN + text.parse::<i64>().expect("seconds")) * 1000;
+    let retry_at_ms = words.get("retry").map(ms);
+    let trouble = ProviderTrouble { kind, status: None, retry_at_ms, text: "says the provider".into() };
+    AgentEnd::Provider { trouble, at_ms: words.get("at").map_or(0, ms) }
 }
 
 fn spend(words: &Words<'_>) -> Spend {
@@ -168,6 +201,9 @@ fn end(words: &Words<'_>) -> AgentEnd {
     }
     if let Some(signal) = words.get("signal") {
         return AgentEnd::Signaled { signal: signal.parse().expect("a number") };
+    }
+    if let Some(kind) = words.get("trouble") {
+        return trouble(words, kind);
     }
     if words.has("idle") {
         return AgentEnd::Limit { limit: BudgetLimit::Idle, text: "no output".into() };

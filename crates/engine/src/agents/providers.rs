@@ -78,11 +78,9 @@ impl Asks {
     }
 }
 
-/// The agents that a role may come to: its own, then its fallbacks, of which only the first has the model that was named.
+/// The agents that a role may come to: its own, then its fallbacks.
 fn chain(spec: &AgentSpec) -> impl Iterator<Item = Asks> {
-    let named = |word: &String| AgentUse::ALL.into_iter().find(|agent| agent.word() == word);
-    let further = spec.fallback.iter().filter_map(named).map(|agent| Asks::of(agent, None));
-    std::iter::once(Asks::of_spec(spec)).chain(further)
+    spec.chain().into_iter().map(|agent| Asks::of_spec(&agent))
 }
 
 /// Those of the known providers that a loop's agents need. A maker that the loop does not name is an embedder's own, who

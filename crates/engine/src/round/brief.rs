@@ -3,9 +3,10 @@
 
 use super::{Run, Trouble, isolate};
 use loopwright_core::prompt::{
-    self, AnswerWay, CheckerBrief, FileDiff, GateEvidence, MakerBrief, Named, Text, WorkItem,
+    self, AnswerWay, CheckerBrief, FileDiff, GateEvidence, MakerBrief, Named, Start, Text, WorkItem,
 };
-use loopwright_core::round::{Attempt, Feedback, Shown, Stage};
+use loopwright_core::round::{AgentRun, Attempt, Feedback, Phase, Shown, Stage};
+use loopwright_core::spec::Role;
 use loopwright_core::verdict::{self, TreeChange};
 use std::io::Read as _;
 
@@ -32,9 +33,17 @@ impl Run<'_> {
             item: self.work_item(),
             attempt,
             attempts: spec.attempts,
+            start: self.which_start(),
             feedback: feedback.map(told).unwrap_or_default(),
         };
         Ok(brief.render())
+    }
+
+    fn which_start(&self) -> Start {
+        match self.round.phase() {
+            Phase::Making(AgentRun::Again) => Start::Again,
+            _ => Start::First,
+        }
     }
 
     /// What the checker is told, and whether that holds the whole diff.
@@ -70,7 +79,7 @@ impl Run<'_> {
 
     /// A checker that is listened to gives its verdict as its last message; any other writes a file.
     pub(super) fn answer_way(&self) -> AnswerWay {
-        let answers = self.bind.checker.as_ref().is_some_and(|agent| agent.capabilities().answers);
+        let answers = self.turn(Role::Checker).is_ok_and(|turn| turn.agent.capabilities().answers);
         if answers { AnswerWay::Message } else { AnswerWay::File }
     }
 

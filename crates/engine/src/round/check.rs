@@ -1,7 +1,7 @@
 //! Check: a fresh process on a read-only snapshot, without the maker's words. Its verdict comes through a sink that did not
 //! exist while the maker lived, or is its last message for an agent that is listened to, and comes from nowhere else.
 
-use super::make::end_of;
+use super::make::{Turn, end_of};
 use super::{Run, Trouble, isolate, workspace_trouble};
 use crate::agents::{AgentOutcome, Invocation, VerdictSink};
 use crate::git::Oid;
@@ -26,30 +26,32 @@ impl Run<'_> {
     pub(super) async fn check(&mut self) -> Result<Event, Trouble> {
         self.has_time()?;
         let attempt = self.round.facts().attempt_number();
-        let name = self.bind.checker.as_ref().map_or("none", |agent| agent.name()).to_owned();
-        self.stage(Stage::Check, format!("fresh checker with {name}"));
+        let turn = self.turn(Role::Checker)?;
+        self.stage(Stage::Check, format!("fresh checker with {}", turn.agent.name()));
         let desk = self.desk().await?;
         let (prompt, shown) = self.checker_brief(self.sealed_attempt()?, &desk.nonce).await?;
-        let invocation = self.checker_invocation(attempt, &desk, prompt)?;
+        let invocation = self.checker_invocation(attempt, &turn, &desk, prompt)?;
         let (reserved, day) = (self.reservation(), self.today());
         let started = AgentStarted {
             attempt,
-            agent: name,
-            version: self.bind.checker.as_ref().and_then(|agent| agent.version()).map(str::to_owned),
+            agent: turn.agent.name().to_owned(),
+            version: turn.agent.version().map(str::to_owned),
             model: invocation.model.clone(),
             cookie: invocation.cookie.as_str().to_owned(),
             reserved,
             day: Some(day.clone()),
             nonce: Some(desk.nonce.clone()),
+            place: turn.place,
+            left: turn.left,
         };
         self.apply(Event::CheckerStarted(started), vec![self.reserve(reserved, day)]).await?;
-        let tries = self.round.facts().attempt().map_or(1, |attempt| attempt.checker_tries);
+        let starts = self.round.facts().attempt().map_or(1, |attempt| attempt.checker_starts);
         let (outcome, transcript, wall_ms) =
-            self.invoke(Role::Checker, &invocation, &format!("checker-{attempt}-{tries}")).await;
+            self.invoke(&turn, &invocation, &format!("checker-{attempt}-{starts}")).await;
         let judgement = self.judge(&desk, outcome.as_ref().ok()).await?;
         Ok(Event::Checked(Box::new(Checked {
             attempt,
-            end: end_of(&outcome)?,
+            end: end_of(&outcome, self.engine.now_ms())?,
             judgement,
             models: self.models_of(&outcome),
             spend: self.spend_of(&outcome, reserved, wall_ms),
@@ -101,10 +103,15 @@ impl Run<'_> {
         })
     }
 
-    fn checker_invocation(&self, attempt: u32, desk: &Desk, prompt: String) -> Result<Invocation, Trouble> {
+    fn checker_invocation(
+        &self,
+        attempt: u32,
+        turn: &Turn,
+        desk: &Desk,
+        prompt: String,
+    ) -> Result<Invocation, Trouble> {
         let workspace = self.workspace(Stage::Check)?;
         let sealed = self.sealed_attempt()?;
-        let model = self.agent_spec(Role::Checker).and_then(|agent| agent.model.clone());
         let state_file = self.write_state_file(workspace, Role::Checker)?;
         let room = self.checker_room(desk, &state_file);
         Ok(Invocation {
@@ -125,8 +132,8 @@ impl Run<'_> {
                 tree: sealed.tree.clone().unwrap_or_default(),
                 candidate: sealed.candidate.clone().unwrap_or_default(),
             }),
-            model,
-            tools: self.agent_spec(Role::Checker).map(|agent| agent.tools.clone()).unwrap_or_default(),
+            model: turn.model(),
+            tools: turn.tools(),
             endpoints: self.endpoints(Role::Checker),
             prices: Arc::clone(&self.engine.settings.prices),
             limits: self.agent_limits(),

@@ -1,14 +1,13 @@
 //! Isolate: a private workspace at a pinned base, and the comparing gates on it.
 
 use super::{Bindings, Run, Trouble, workspace_trouble};
-use crate::agents::Agent;
 use crate::engine::Engine;
 use crate::git::Oid;
 use crate::room::{Seat, Walls};
 use crate::setup::{self, SetupError, Task};
 use crate::workspace::{Making, Method, Reuse, Warm, Workspace};
 use loopwright_core::round::{Baselined, Boundary, BoundaryLevel, Event, Isolated, Stage};
-use std::sync::Arc;
+use loopwright_core::spec::Role;
 
 impl Run<'_> {
     pub(super) async fn isolate(&mut self) -> Result<Event, Trouble> {
@@ -36,7 +35,8 @@ impl Run<'_> {
 
     /// A checkout goes from round to round only where the kernel ends whatever its maker started.
     fn reuse(&self) -> Reuse {
-        let is_held = self.rooms.walls() == Walls::Kernel && self.bind.maker.capabilities().confined;
+        let confined = self.bind.chain(Role::Maker).all(|agent| agent.capabilities().confined);
+        let is_held = self.rooms.walls() == Walls::Kernel && confined;
         if is_held { Reuse::Slot } else { Reuse::Fresh }
     }
 
@@ -91,8 +91,7 @@ impl Run<'_> {
 /// Layers are put together by the kernel for each program behind walls. An agent that works in this process would see only
 /// one of them, so it gets a copy.
 pub(super) async fn method(engine: &Engine, bind: &Bindings, boundary: &Boundary) -> Method {
-    let confined = |agent: &Arc<dyn Agent>| agent.capabilities().confined;
-    let all = confined(&bind.maker) && bind.checker.as_ref().is_none_or(confined);
+    let all = bind.agents().all(|(_, agent)| agent.capabilities().confined);
     let layers = all && boundary.level == BoundaryLevel::Kernel && engine.host().await.overlay();
     if layers { Method::Overlay } else { Method::Copy }
 }

@@ -45,9 +45,16 @@ pub(super) fn changes(before: Option<&Round>, after: &Round, event: &Event, when
     if entered(before, after, |phase| matches!(phase, Phase::Recording(_))) {
         dropped_rows(before, after, when, &mut changes);
     }
+    if let Phase::Suspended(outcome, _) = after.phase() {
+        if entered(before, after, |phase| matches!(phase, Phase::Suspended(..))) {
+            suspended_rows(after, *outcome, when, &mut changes);
+        }
+    }
     if let Phase::Ended(outcome) = after.phase() {
         changes.push(Change::Stats(stats(after, *outcome, when)));
-        item_row(after, *outcome, when, &mut changes);
+        if *outcome != RoundOutcome::RateLimited {
+            item_row(after, *outcome, when, &mut changes);
+        }
     }
     changes
 }
@@ -250,7 +257,28 @@ fn doubt(round: &Round, row: &OutboxRow, when: &When) -> InboxRow {
     }
 }
 
+/// A suspended round counts as run, and as a failure until it goes on to a better end. A ceiling counts against the item too,
+/// because another round for it may meet the same one; a provider does not.
+fn suspended_rows(round: &Round, outcome: RoundOutcome, when: &When, changes: &mut Vec<Change>) {
+    if round.facts().suspensions.len() > 1 {
+        return;
+    }
+    changes.push(Change::Stats(StatsChange { items: 0, ..counted(round, outcome, when) }));
+    if outcome == RoundOutcome::OverBudget {
+        item_row(round, outcome, when, changes);
+    }
+}
+
+/// What a round's end adds to its loop's counters; what its suspension has added is taken back.
 fn stats(round: &Round, outcome: RoundOutcome, when: &When) -> StatsChange {
+    let all = counted(round, outcome, when);
+    if round.facts().suspensions.is_empty() {
+        return all;
+    }
+    StatsChange { runs: 0, failures: all.failures - 1, duration_ms: 0, ..all }
+}
+
+fn counted(round: &Round, outcome: RoundOutcome, when: &When) -> StatsChange {
     let done = i64::from(outcome.is_success() && round.facts().item.is_some());
     StatsChange {
         repo: round.facts().started.repo.clone(),

@@ -3,7 +3,7 @@
 use super::transcript::Transcript;
 use super::{Run, Trouble, bounds};
 use crate::agents::providers::{self, Asks};
-use crate::agents::{AgentError, AgentLimits, AgentOutcome, Endpoints, Invocation, Login};
+use crate::agents::{Agent, AgentError, AgentLimits, AgentOutcome, Endpoints, Invocation, Login};
 use crate::clock;
 use crate::proc::{Cancel, Cookie, How};
 use crate::room::{Papers, Seat};
@@ -14,8 +14,8 @@ use loopwright_core::BoxFuture;
 use loopwright_core::budget::{self, BudgetLimit, Known, ModelSpend, ModelTokens, Reservation, Spend, Tokens, Usage};
 use loopwright_core::outbox::{self, StagedFile};
 use loopwright_core::prices::Prices;
-use loopwright_core::round::{AgentEnd, AgentStarted, Event, Feedback, Made, Stage, Staged};
-use loopwright_core::spec::{CheckMode, Role};
+use loopwright_core::round::{AgentEnd, AgentRun, AgentStarted, Broke, Event, Feedback, Made, Phase, Stage, Staged};
+use loopwright_core::spec::{AgentSpec, CheckMode, Role};
 use loopwright_core::units::Usd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,30 +33,57 @@ const TEXT_MAX: usize = 64 << 10;
 const PR_BODY: &str = "PR_BODY.md";
 const PR_BODY_MAX: usize = 1 << 20;
 
+/// One of a role's agents, whose turn it is.
+pub(super) struct Turn {
+    pub(super) agent: Arc<dyn Agent>,
+    /// Its place in the chain, and how many come after it.
+    pub(super) place: u32,
+    pub(super) left: u32,
+    /// What the loop says of it; nothing of an embedder's own.
+    pub(super) spec: Option<AgentSpec>,
+}
+
+impl Turn {
+    pub(super) fn model(&self) -> Option<String> {
+        self.spec.as_ref().and_then(|spec| spec.model.clone())
+    }
+
+    pub(super) fn tools(&self) -> Vec<String> {
+        self.spec.as_ref().map(|spec| spec.tools.clone()).unwrap_or_default()
+    }
+}
+
 impl Run<'_> {
     pub(super) async fn make(&mut self, feedback: Option<&Feedback>) -> Result<Event, Trouble> {
         self.has_time()?;
-        let attempt = self.round.facts().attempt_number() + 1;
-        self.stage(Stage::Make, format!("attempt {attempt} with {}", self.bind.maker.name()));
+        let again = *self.round.phase() == Phase::Making(AgentRun::Again);
+        let attempt = self.round.facts().attempt_number() + u32::from(!again);
+        let turn = self.turn(Role::Maker)?;
+        let on = if again { ", on what is there" } else { "" };
+        self.stage(Stage::Make, format!("attempt {attempt} with {}{on}", turn.agent.name()));
         // Gate programs are found before a maker can put others in their place.
         self.resolve_gates().await?;
         let workspace = self.workspace(Stage::Make)?.clone();
         self.warm(&workspace.base, Stage::Make).await?;
         staging::clear(&workspace.outbox).map_err(|error| Trouble::broke(Stage::Make, "outbox", &error))?;
-        let invocation = self.maker_invocation(attempt, feedback).await?;
+        let invocation = self.maker_invocation(attempt, &turn, feedback).await?;
         let (reserved, day) = (self.reservation(), self.today());
         let started = AgentStarted {
             attempt,
-            agent: self.bind.maker.name().to_owned(),
-            version: self.bind.maker.version().map(str::to_owned),
+            agent: turn.agent.name().to_owned(),
+            version: turn.agent.version().map(str::to_owned),
             model: invocation.model.clone(),
             cookie: invocation.cookie.as_str().to_owned(),
             reserved,
             day: Some(day.clone()),
             nonce: None,
+            place: turn.place,
+            left: turn.left,
         };
         self.apply(Event::MakerStarted(started), vec![self.reserve(reserved, day)]).await?;
-        let (outcome, transcript, wall_ms) = self.invoke(Role::Maker, &invocation, &format!("maker-{attempt}")).await;
+        let starts = self.round.facts().attempt().map_or(1, |attempt| attempt.starts);
+        let name = if starts > 1 { format!("maker-{attempt}-{starts}") } else { format!("maker-{attempt}") };
+        let (outcome, transcript, wall_ms) = self.invoke(&turn, &invocation, &name).await;
         let body = self.spaces.engine().read_blob(&workspace.base, PR_BODY, PR_BODY_MAX).await;
         let body = body.map_err(|error| Trouble::broke(Stage::Make, "outbox", &error))?;
         let files = staging::read(&workspace.outbox, &workspace.dir, body.as_deref());
@@ -66,7 +93,12 @@ impl Run<'_> {
         Ok(Event::Made(Box::new(left)))
     }
 
-    async fn maker_invocation(&self, attempt: u32, feedback: Option<&Feedback>) -> Result<Invocation, Trouble> {
+    async fn maker_invocation(
+        &self,
+        attempt: u32,
+        turn: &Turn,
+        feedback: Option<&Feedback>,
+    ) -> Result<Invocation, Trouble> {
         let workspace = self.workspace(Stage::Make)?;
         let state_file = self.write_state_file(workspace, Role::Maker)?;
         let seat = Seat { files: &workspace.files, home: &workspace.home, tmp: &workspace.tmp };
@@ -85,8 +117,8 @@ impl Run<'_> {
             home: workspace.home.clone(),
             tmp: workspace.tmp.clone(),
             verdict: None,
-            model: self.agent_spec(Role::Maker).and_then(|agent| agent.model.clone()),
-            tools: self.agent_spec(Role::Maker).map(|agent| agent.tools.clone()).unwrap_or_default(),
+            model: turn.model(),
+            tools: turn.tools(),
             endpoints: self.endpoints(Role::Maker),
             prices: Arc::clone(&self.engine.settings.prices),
             limits: self.agent_limits(),
@@ -95,8 +127,19 @@ impl Run<'_> {
         })
     }
 
-    pub(super) fn agent_spec(&self, role: Role) -> Option<&loopwright_core::spec::AgentSpec> {
-        self.spec().agents.get(&role)
+    /// Whose turn it is to play a role, and with what.
+    pub(super) fn turn(&self, role: Role) -> Result<Turn, Trouble> {
+        let place = self.round.facts().patience.place(role);
+        let at = usize::try_from(place).unwrap_or(usize::MAX);
+        let mut chain = self.bind.chain(role).skip(at);
+        let Some(agent) = chain.next() else {
+            let (stage, code) = (self.round.phase().stage(), "agent-unusable".to_owned());
+            let text = format!("the loop has no {} to start", role.word());
+            return Err(Trouble::Broke(Broke { stage, code, text }));
+        };
+        let left = u32::try_from(chain.count()).unwrap_or(u32::MAX);
+        let spec = self.spec().chain(role).into_iter().nth(at);
+        Ok(Turn { agent: Arc::clone(agent), place, left, spec })
     }
 
     /// What the loop remembers, for a role to read; written anew for each start.
@@ -146,7 +189,7 @@ impl Run<'_> {
     }
 
     pub(super) fn agent_limits(&self) -> AgentLimits {
-        let round = &self.spec().budget.round;
+        let round = self.round.facts().ceilings();
         let used = self.round.facts().spend.tokens.total();
         AgentLimits {
             wall: self.wall_left(),
@@ -167,8 +210,8 @@ impl Run<'_> {
     }
 
     /// Who plays a role may ask its model by a key or by its own sign-in; with neither it is not started.
-    fn sign_in(&self, role: Role, home: &Path) -> Result<Option<&Login>, AgentError> {
-        let Some(agent) = providers::played(self.spec(), role) else { return Ok(None) };
+    fn sign_in(&self, turn: &Turn, home: &Path) -> Result<Option<&Login>, AgentError> {
+        let Some(agent) = &turn.spec else { return Ok(None) };
         let asks = Asks::of_spec(agent);
         if !asks.lacks(&self.engine.provider_names()) {
             return Ok(None);
@@ -189,23 +232,19 @@ impl Run<'_> {
 
     pub(super) async fn invoke(
         &self,
-        role: Role,
+        turn: &Turn,
         invocation: &Invocation,
         name: &str,
     ) -> (Result<AgentOutcome, AgentError>, Option<String>, u64) {
-        let agent = match role {
-            Role::Checker => self.bind.checker.as_ref().unwrap_or(&self.bind.maker),
-            Role::Maker | Role::Planner | Role::Prover | Role::Attacker => &self.bind.maker,
-        };
-        let login = match self.sign_in(role, &invocation.home) {
+        let login = match self.sign_in(turn, &invocation.home) {
             Ok(login) => login,
             Err(error) => return (Err(error), None, 0),
         };
         let folder = self.engine.places.transcripts(self.id());
-        let mut log = Transcript::open(&folder, role, name, self.progress, &self.scanner);
+        let mut log = Transcript::open(&folder, invocation.role, name, self.progress, &self.scanner);
         let begun = Instant::now();
         let mut started = |_: &crate::proc::Started| ();
-        let work = agent.invoke(invocation, &self.engine.proc, &mut log, self.cancel, &mut started);
+        let work = turn.agent.invoke(invocation, &self.engine.proc, &mut log, self.cancel, &mut started);
         let outcome = unless_overdue(work, &invocation.limits, self.cancel).await;
         if let Some(login) = login {
             // What cannot be taken away goes with the workspace.
@@ -224,7 +263,7 @@ impl Run<'_> {
         reserved: Reservation,
         attempt: u32,
     ) -> Result<Made, Trouble> {
-        let end = end_of(&outcome)?;
+        let end = end_of(&outcome, self.engine.now_ms())?;
         let (text, survivors) = match &outcome {
             Ok(outcome) => (outcome.text.chars().take(TEXT_MAX).collect(), u32::from(outcome.leaky)),
             Err(_) => (String::new(), 0),
@@ -325,14 +364,14 @@ async fn unless_overdue(
 }
 
 /// How a start ended, in the round's words.
-pub(super) fn end_of(outcome: &Result<AgentOutcome, AgentError>) -> Result<AgentEnd, Trouble> {
+pub(super) fn end_of(outcome: &Result<AgentOutcome, AgentError>, at_ms: i64) -> Result<AgentEnd, Trouble> {
     let outcome = match outcome {
         Ok(outcome) => outcome,
         Err(error) => return Ok(AgentEnd::Unusable { text: super::chain(error) }),
     };
     // An agent that was kept from its work says so itself; its exit code may be zero all the same.
     if let (How::Exited(_) | How::Signaled(_) | How::Finished, Some(trouble)) = (outcome.how, &outcome.told.trouble) {
-        return Ok(AgentEnd::Provider { trouble: trouble.clone() });
+        return Ok(AgentEnd::Provider { trouble: trouble.clone(), at_ms });
     }
     let term = if outcome.term_ignored { "; it ignored SIGTERM and was killed" } else { "" };
     let limit = |limit, text: &str| AgentEnd::Limit { limit, text: format!("{text}{term}") };

@@ -20,8 +20,9 @@ mod seal;
 mod send;
 mod start;
 mod transcript;
+mod wait;
 
-pub use bindings::{Bindings, Outlet};
+pub use bindings::{Bindings, Fallback, Outlet};
 pub use recover::{Recorded as RecordedRound, fold};
 pub use send::delivery;
 pub use start::RunRequest;
@@ -152,6 +153,7 @@ impl Run<'_> {
             Action::Isolate => self.unless_stopped()?.isolate().await?,
             Action::Baseline => self.unless_stopped()?.baseline().await?,
             Action::Make(feedback) => self.unless_stopped()?.make(feedback.as_ref()).await?,
+            Action::Wait { until_ms } => self.unless_stopped()?.wait(until_ms).await?,
             Action::Seal => self.unless_stopped()?.seal().await?,
             Action::Gate => self.unless_stopped()?.gate().await?,
             Action::Check => self.unless_stopped()?.check().await?,

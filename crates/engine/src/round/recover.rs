@@ -63,7 +63,8 @@ impl Engine {
     /// When the store or the process table cannot be read.
     pub async fn abandoned(&self) -> Result<Vec<RoundRow>, EngineError> {
         let open = self.store.open_rounds().await?;
-        let left = |row: &RoundRow| row.phase != "waiting" && !self.live.holds(&row.id);
+        let rests = |row: &RoundRow| matches!(row.phase.as_str(), "waiting" | "suspended");
+        let left = |row: &RoundRow| !rests(row) && !self.live.holds(&row.id);
         let unfinished: Vec<_> = open.into_iter().filter(left).collect();
         for row in &unfinished {
             loopwright_sandbox::sweep(&format!("lw-{}", row.id)).map_err(EngineError::Sweep)?;
@@ -97,6 +98,9 @@ impl Engine {
         let here = self.live.enter(id).ok_or_else(|| super::busy(id))?;
         let recorded = self.recorded(id).await?;
         let mut run = Run::reopen(self, bind, recorded, progress, cancel, here).await?;
+        if matches!(event, Event::Resumed(_)) && run.workspace.is_none() {
+            return Err(EngineError::Stale(format!("the kept work of round `{id}` is gone")));
+        }
         let actions = match run.apply(event, Vec::new()).await {
             Ok(actions) => actions,
             Err(Trouble::Fatal(EngineError::History { source, .. })) => {
@@ -149,6 +153,8 @@ impl<'a> Run<'a> {
             // A workspace that is about to be made is made anew.
             Phase::Recalling | Phase::Probing | Phase::Isolating | Phase::Baselining => None,
             Phase::Making(_)
+            | Phase::Held(..)
+            | Phase::Suspended(..)
             | Phase::Sealing
             | Phase::Gating
             | Phase::Checking(..)

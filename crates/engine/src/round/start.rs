@@ -15,8 +15,9 @@ use crate::store::Batch;
 use crate::workspace::Workspaces;
 use loopwright_core::name::RoundId;
 use loopwright_core::round::{Action, Boundary, Event, Item, Round, Started, Step};
-use loopwright_core::spec::{CheckedSpec, Gate, LoopSpec, Role};
+use loopwright_core::spec::{CheckedSpec, Gate, LoopSpec};
 use std::path::PathBuf;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// What is asked of the engine.
@@ -38,6 +39,8 @@ pub struct RunRequest {
     pub dry_run: bool,
     /// Files outside the spec that the round depends on, with their hashes.
     pub inputs: Vec<(String, String)>,
+    /// The ended round that this one is started after, for the same item.
+    pub retry_of: Option<String>,
 }
 
 impl RunRequest {
@@ -53,6 +56,7 @@ impl RunRequest {
             item: None,
             dry_run: false,
             inputs: Vec::new(),
+            retry_of: None,
         }
     }
 }
@@ -75,7 +79,10 @@ impl<'a> Run<'a> {
         request.inputs.extend(heldout.inputs());
         let started_ms = engine.now_ms();
         let held = held(engine, bind, &request.spec).await;
-        let started = birth(request, &repo, started_ms, held)?;
+        let started = Started {
+            provider_wait_ms: millis(engine.settings.provider_wait),
+            ..birth(request, &repo, started_ms, held)?
+        };
         let here = engine.live.enter(&started.round).ok_or_else(|| super::busy(&started.round))?;
         let item_failures = failures(engine, &started).await?;
         let event = Event::Started(Box::new(started.clone()));
@@ -164,9 +171,8 @@ pub(super) fn heldout(engine: &Engine, repo: &UserRepo, spec: &LoopSpec) -> Resu
 /// What holds the round, or why it may not run here.
 async fn held(engine: &Engine, bind: &Bindings, spec: &CheckedSpec) -> Result<Boundary, Refused> {
     let mut boundary = boundary::decide(spec.level, spec.sandbox, engine.host().await)?;
-    boundary::note_unconfined(&mut boundary, Role::Maker, bind.maker.as_ref());
-    if let Some(checker) = &bind.checker {
-        boundary::note_unconfined(&mut boundary, Role::Checker, checker.as_ref());
+    for (role, agent) in bind.agents() {
+        boundary::note_unconfined(&mut boundary, role, agent.as_ref());
     }
     for (role, agent) in &spec.agents {
         if engine.login(agent).is_some() {
@@ -204,7 +210,13 @@ fn birth(
         item: request.item.map(|key| Item { key, title: None, data: None }),
         dry_run: request.dry_run,
         inputs: request.inputs,
+        provider_wait_ms: 0,
+        retry_of: request.retry_of,
     })
+}
+
+pub(super) fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 async fn failures(engine: &Engine, started: &Started) -> Result<i64, EngineError> {

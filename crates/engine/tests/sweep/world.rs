@@ -162,6 +162,7 @@ fn bindings(repo: &Path) -> Bindings {
     Bindings {
         maker: agent(),
         checker: Some(agent()),
+        fallback: Default::default(),
         gate: Arc::new(AllowlistGate::new(["pull-request", "issue-comment"])),
         outlet: Outlet::LocalForge,
     }

@@ -22,10 +22,28 @@ pub(crate) fn agent_objections(path: &Path, agent: &AgentSpec) -> Vec<Objection>
 fn one(rules: &mut Rules, path: &Path, agent: &AgentSpec) {
     command(rules, path, agent);
     script(rules, path, agent);
+    fallback(rules, path, agent);
+}
+
+fn fallback(rules: &mut Rules, path: &Path, agent: &AgentSpec) {
+    let mut before = vec![AgentSpec { fallback: Vec::new(), ..agent.clone() }];
     for (at, word) in agent.fallback.iter().enumerate() {
-        if !AgentUse::ALL.iter().any(|agent| agent.word() == word) {
-            let hint = format!("one of {}", listed(&AgentUse::ALL.map(AgentUse::word)));
-            rules.object_with(path.key("fallback").index(at), format!("{} is not an agent", quoted(word)), Some(hint));
+        let path = path.key("fallback").index(at);
+        match agent.next(word) {
+            Err(what) => {
+                let hint = format!("`AGENT` or `AGENT/MODEL`, with one of {}", listed(&AgentUse::ALL.map(AgentUse::word)));
+                rules.object_with(path, what, Some(hint));
+            }
+            Ok(next) if before.contains(&next) => {
+                let what = format!("{} is in the chain already", quoted(word));
+                rules.object(path, what, "name another agent, or another model: `claude/haiku`");
+            }
+            Ok(next) => {
+                if let Some(script) = &next.script {
+                    paths::relative(rules, path, script);
+                }
+                before.push(next);
+            }
         }
     }
 }

@@ -1,0 +1,67 @@
+//! Wait and go on: a round that its provider keeps from work waits for a moment, or is taken up again by a person.
+
+use super::bindings::Bindings;
+use super::start::millis;
+use super::{Run, Trouble};
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::proc::Cancel;
+use crate::progress::{Notice, Progress};
+use crate::store::RoundRow;
+use loopwright_core::budget::Reservation;
+use loopwright_core::report::RoundReport;
+use loopwright_core::round::{Event, Resumed};
+use tokio::time::Instant;
+
+impl Run<'_> {
+    /// Waits until a moment, or until somebody stops the round. The round's wall time stands still meanwhile.
+    pub(super) async fn wait(&mut self, until_ms: i64) -> Result<Event, Trouble> {
+        let why = self.round.facts().reasons.last().map_or("", |reason| reason.text.as_str());
+        self.progress.notice(&Notice::Waits { until_ms, why });
+        let begun = Instant::now();
+        let stopped = tokio::select! {
+            biased;
+            () = self.cancel.cancelled() => true,
+            () = self.engine.settings.clock.until(until_ms) => false,
+        };
+        self.begun += begun.elapsed();
+        if stopped { Err(Trouble::Stopped) } else { Ok(Event::Waited) }
+    }
+}
+
+impl Engine {
+    /// Lets a suspended round go on from where it stood, with this much more than its ceilings.
+    ///
+    /// # Errors
+    /// [`EngineError::Stale`] when it is not suspended, or its work is gone.
+    pub async fn go_on(
+        &self,
+        round: &str,
+        actor: &str,
+        raised: Reservation,
+        bind: &Bindings,
+        progress: &dyn Progress,
+        cancel: &Cancel,
+    ) -> Result<RoundReport, EngineError> {
+        let provider_wait_ms = millis(self.settings.provider_wait);
+        let resumed = Event::Resumed(Resumed { actor: actor.to_owned(), provider_wait_ms, raised });
+        let after = self.answer(round, resumed, bind, progress, cancel).await?;
+        self.report_of(&after).await
+    }
+
+    /// Rounds that were suspended before a moment and that nobody took up again.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn forgotten(&self, before_ms: i64) -> Result<Vec<RoundRow>, EngineError> {
+        let mut forgotten = Vec::new();
+        let open = self.store.open_rounds().await?;
+        for row in open.into_iter().filter(|row| row.phase == "suspended" && !self.live.holds(&row.id)) {
+            let last = self.store.events(&row.id).await?.last().map(|event| event.at_ms);
+            if last.is_some_and(|at| at < before_ms) {
+                forgotten.push(row);
+            }
+        }
+        Ok(forgotten)
+    }
+}
