@@ -7,6 +7,7 @@ use super::{AgentEvent, AgentLimits, AgentLog, AgentOutcome, Invocation, Told};
 use crate::proc::{Ended, Flow, How, Stream, Watch};
 use loopwright_core::budget::{BudgetLimit, Tokens, Usage};
 use loopwright_core::prices::Prices;
+use loopwright_core::provider::ProviderTrouble;
 use std::collections::VecDeque;
 
 /// A longer line is given to the log in pieces.
@@ -17,7 +18,7 @@ const TEXT_MAX: usize = 64 << 10;
 const NOTE_MAX: usize = 4 << 10;
 
 /// What an agent says about itself, between its text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Note {
     /// Another turn began.
     Turn,
@@ -25,6 +26,8 @@ pub(super) enum Note {
     Usage(Tokens),
     /// Usage was reported in a way that cannot be believed.
     Unusable,
+    /// A provider kept it from its work.
+    Trouble(ProviderTrouble),
 }
 
 /// Where notes come from.
@@ -53,6 +56,7 @@ pub(super) struct Listener<'a> {
     usage: Usage,
     turns: u32,
     limit: Option<BudgetLimit>,
+    trouble: Option<ProviderTrouble>,
 }
 
 impl<'a> Listener<'a> {
@@ -64,7 +68,7 @@ impl<'a> Listener<'a> {
         let (stdout, stderr) = (Lines::new(Stream::Stdout), Lines::new(Stream::Stderr));
         let split = Split::new(marker);
         let (limits, prices) = (&invocation.limits, invocation.prices.as_ref());
-        Self { log, limits, prices, split, read, stdout, stderr, text: VecDeque::new(), usage, turns: 0, limit: None }
+        Self { log, limits, prices, split, read, stdout, stderr, text: VecDeque::new(), usage, turns: 0, limit: None, trouble: None }
     }
 
     /// The outcome of a run that this listener watched.
@@ -91,7 +95,7 @@ impl<'a> Listener<'a> {
             leaky: ended.leaky,
             term_ignored: ended.term_ignored,
             limit,
-            told: Told::default(),
+            told: Told { trouble: self.trouble, ..Told::default() },
         }
     }
 
@@ -115,6 +119,7 @@ impl<'a> Listener<'a> {
             Note::Turn => self.turns = self.turns.saturating_add(1),
             Note::Usage(tokens) => self.take_usage(tokens),
             Note::Unusable => self.doubt(),
+            Note::Trouble(trouble) => self.trouble = Some(trouble),
         }
         if self.limits.turns.is_some_and(|most| self.turns > most) {
             self.meet(BudgetLimit::Turns);

@@ -19,6 +19,7 @@
 //! | `verdict WORD dim=score@place… "summary"` | place: `path:line`, `gate:name`, `item:name:line`; the rest is filled in |
 //! | `verdict raw JSON` | exactly that |
 //! | `usage input=N output=N cache_read=N cache_write=N` | tokens used so far, in all; `none`, `nan`, `negative`, `overflow` make it unknown |
+//! | `trouble KIND [status=N] [retry-after=SECONDS] [TEXT]` | says that its provider kept it from its work; the script goes on |
 //! | `exit N`, `die SIGNAL`, `hang`, `stop-self`, `ignore-term` | |
 //! | `sleep-until FILE` | waits until the file is there, ten minutes at most |
 //! | `setsid-child ARGV…`, `leak-pipe`, `write-later MS PATH TEXT` | children in sessions of their own that stay behind |

@@ -1,5 +1,6 @@
 //! What a script can do, as data: the parser makes it, the host performs it, and between the two it is JSON.
 
+use loopwright_core::provider::TroubleKind;
 use serde::{Deserialize, Serialize};
 
 /// A step with the line it stands on.
@@ -49,6 +50,16 @@ pub(super) enum Place {
     Item { item: String, line: u32 },
 }
 
+/// What a `trouble` says of a provider.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct TroubleWord {
+    pub(super) kind: TroubleKind,
+    pub(super) status: Option<u16>,
+    /// Seconds.
+    pub(super) retry_after: Option<u32>,
+    pub(super) text: String,
+}
+
 /// Every verb.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Verb {
@@ -71,6 +82,7 @@ pub(super) enum Verb {
     VerdictRaw(String),
     Usage(Vec<(String, String)>),
     UsageWord(String),
+    Trouble(TroubleWord),
     Exit(i32),
     Die(String),
     Hang,

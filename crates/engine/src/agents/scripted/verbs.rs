@@ -1,11 +1,12 @@
 //! One verb's words: which it takes, and in which order.
 
-use super::verb::{Flood, Place, ScoreWord, Verb};
+use super::verb::{Flood, Place, ScoreWord, TroubleWord, Verb};
 use super::words;
+use loopwright_core::provider::TroubleKind;
 
 /// Every verb, for messages.
 const NAMES: &str = "say, flood, bytes, write, append, replace, delete, symlink, hardlink, fifo, commit, git, run, stage, \
-    cannot, verdict, usage, exit, die, hang, sleep-until, ignore-term, stop-self, setsid-child, fork-bomb, eat-memory, \
+    cannot, verdict, usage, trouble, exit, die, hang, sleep-until, ignore-term, stop-self, setsid-child, fork-bomb, eat-memory, \
     fill-disk, leak-pipe, write-later, read, env, connect, resolve, kill-parent, ptrace";
 
 const MEMORY: u64 = 256 << 20;
@@ -50,6 +51,7 @@ impl Line<'_> {
             "cannot" => Verb::Cannot(self.text()?),
             "verdict" => self.verdict()?,
             "usage" => self.usage()?,
+            "trouble" => Verb::Trouble(self.trouble()?),
             "exit" => Verb::Exit(number(&self.one("N")?)?),
             "die" => Verb::Die(signal(&self.one("SIGNAL")?)?),
             "hang" => self.alone(Verb::Hang)?,
@@ -192,6 +194,28 @@ impl Line<'_> {
             Some(_) => Err("text stands on the line or below it, not both".to_owned()),
             None => Ok(Verb::VerdictRaw(raw.to_owned())),
         }
+    }
+
+    fn trouble(&self) -> Result<TroubleWord, String> {
+        let form = "KIND [status=N] [retry-after=SECONDS] [TEXT]";
+        let words = self.some(form)?;
+        let mut words = words.iter().map(String::as_str);
+        let kind = words.next().unwrap_or_default();
+        let Some(kind) = TroubleKind::ALL.into_iter().find(|known| known.word() == kind) else {
+            let known: Vec<_> = TroubleKind::ALL.into_iter().map(TroubleKind::word).collect();
+            return Err(format!("unknown trouble `{kind}`; kinds are {}", known.join(", ")));
+        };
+        let mut told = TroubleWord { kind, status: None, retry_after: None, text: String::new() };
+        let mut text = Vec::new();
+        for word in words {
+            match word.split_once('=') {
+                Some(("status", value)) if text.is_empty() => told.status = Some(number(value)?),
+                Some(("retry-after", value)) if text.is_empty() => told.retry_after = Some(number(value)?),
+                _ => text.push(word),
+            }
+        }
+        told.text = text.join(" ");
+        Ok(told)
     }
 
     fn usage(&self) -> Result<Verb, String> {

@@ -1,9 +1,11 @@
 //! What the engine and the process that performs a script say to each other: a task on stdin, notes between the text.
 
-use super::verb::Step;
+use super::verb::{Step, TroubleWord};
 use crate::agents::listen::Note;
+use crate::clock::{Clock as _, SystemClock};
 use crate::proc::Captured;
 use loopwright_core::budget::Tokens;
+use loopwright_core::provider::ProviderTrouble;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -54,6 +56,8 @@ pub(super) enum WireNote {
     Turn,
     /// Counts as the script wrote them.
     Usage(BTreeMap<String, String>),
+    /// A provider's no; its moment counts from when the note is read.
+    Trouble(TroubleWord),
 }
 
 /// Reads a note; whatever cannot be read leaves the usage unknown.
@@ -61,8 +65,15 @@ pub(super) fn read_note(bytes: &[u8]) -> Note {
     match serde_json::from_slice(bytes) {
         Ok(WireNote::Turn) => Note::Turn,
         Ok(WireNote::Usage(counts)) => tokens(&counts).map_or(Note::Unusable, Note::Usage),
+        Ok(WireNote::Trouble(word)) => Note::Trouble(trouble(word)),
         Err(_) => Note::Unusable,
     }
+}
+
+fn trouble(word: TroubleWord) -> ProviderTrouble {
+    let after_ms = |seconds: u32| SystemClock.now_ms().saturating_add(i64::from(seconds) * 1000);
+    let retry_at_ms = word.retry_after.map(after_ms);
+    ProviderTrouble { kind: word.kind, status: word.status, retry_at_ms, text: word.text }
 }
 
 fn tokens(counts: &BTreeMap<String, String>) -> Option<Tokens> {

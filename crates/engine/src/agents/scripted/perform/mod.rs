@@ -74,6 +74,7 @@ impl Performer {
             Verb::VerdictRaw(text) => verdict::write_raw(&text),
             Verb::Usage(counts) => self.usage(counts),
             Verb::UsageWord(word) => self.usage(vec![("input".to_owned(), word)]),
+            Verb::Trouble(word) => self.note(&WireNote::Trouble(word)),
             Verb::Exit(code) => std::process::exit(code),
             Verb::Die(signal) => harm::die(&signal),
             Verb::Hang => hang(),
