@@ -138,7 +138,9 @@ impl TroubleKind {
     #[must_use]
     pub fn advice(self) -> &'static str {
         match self {
-            Self::Auth => "mend the provider's key or sign in again: `loopwright doctor` says which variable or sign-in",
+            Self::Auth => {
+                "mend the provider's key or sign in again: `loopwright doctor` says which variable or sign-in"
+            }
             Self::Quota => "the account needs credit, or name another agent under `fallback`",
             Self::Context => "let the loop show and ask for less, or name a model that holds more under `fallback`",
             Self::Declined => "look at what the loop asks for: the model will not do it",

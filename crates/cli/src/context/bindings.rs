@@ -31,12 +31,7 @@ pub(super) fn of(spec: &LoopSpec, work_tree: &Path, path: &[PathBuf]) -> Result<
 }
 
 /// The agents of a role in the order in which they are tried.
-fn chain(
-    spec: &LoopSpec,
-    role: Role,
-    work_tree: &Path,
-    path: &[PathBuf],
-) -> Result<Vec<Arc<dyn Agent>>, CommandError> {
+fn chain(spec: &LoopSpec, role: Role, work_tree: &Path, path: &[PathBuf]) -> Result<Vec<Arc<dyn Agent>>, CommandError> {
     spec.chain(role).iter().map(|one| agent(one, work_tree, path)).collect()
 }
 

@@ -27,8 +27,8 @@ pub use attempts::Feedback;
 pub use check::Verified;
 pub use event::{
     AgentEnd, AgentStarted, Baselined, Boundary, BoundaryLevel, Broke, Ceiling, ChangeFact, Checked, Delivered,
-    DeliveryResult, Event, Gated, Isolated, Item, Made, PersonSaid, Probed, Recalled, Recorded, Resumed, SealFindings, Sealed,
-    Shown, Stage, Staged, Started, Stopped, StoppedBy,
+    DeliveryResult, Event, Gated, Isolated, Item, Made, PersonSaid, Probed, Recalled, Recorded, Resumed, SealFindings,
+    Sealed, Shown, Stage, Staged, Started, Stopped, StoppedBy,
 };
 pub use facts::{Attempt, Facts, Reason, Running};
 pub use gate::Passed;

@@ -242,7 +242,13 @@ pub(super) fn over_budget(round: Round, due: Due, code: &str, text: String) -> S
 /// A new engine found the round between two starts.
 pub(super) fn left(round: Round, due: Due) -> Step {
     let outcome = round.facts.suspensions.last().copied().unwrap_or(RoundOutcome::RateLimited);
-    suspend(round, outcome, due, "crash", "the engine ended between two starts of an agent; the work is kept".to_owned())
+    suspend(
+        round,
+        outcome,
+        due,
+        "crash",
+        "the engine ended between two starts of an agent; the work is kept".to_owned(),
+    )
 }
 
 fn suspend(mut round: Round, outcome: RoundOutcome, due: Due, code: &str, text: String) -> Step {
@@ -265,7 +271,9 @@ fn fail(round: Round, due: &Due, code: &str, text: String, kind: Option<TroubleK
 fn kind(end: &AgentEnd) -> Option<TroubleKind> {
     match end {
         AgentEnd::Provider { trouble, .. } => Some(trouble.kind),
-        AgentEnd::Unusable { .. } | AgentEnd::Exited { .. } | AgentEnd::Signaled { .. } | AgentEnd::Limit { .. } => None,
+        AgentEnd::Unusable { .. } | AgentEnd::Exited { .. } | AgentEnd::Signaled { .. } | AgentEnd::Limit { .. } => {
+            None
+        }
     }
 }
 

@@ -152,7 +152,8 @@ mod tests {
     #[test]
     fn chain_is_the_agent_and_then_its_fallbacks() {
         let words = ["claude/haiku", "codex", "opencode/anthropic/claude-sonnet-4", "nobody"].map(str::to_owned);
-        let mut spec = AgentSpec { model: Some("opus".into()), fallback: words.into(), ..AgentSpec::new(AgentUse::Claude) };
+        let mut spec =
+            AgentSpec { model: Some("opus".into()), fallback: words.into(), ..AgentSpec::new(AgentUse::Claude) };
         spec.tools = vec!["Read".into()];
         assert_eq!(
             labels(&spec),

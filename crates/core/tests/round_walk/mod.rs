@@ -6,12 +6,12 @@ use loopwright_core::gate::{GateResult, GateStatus};
 use loopwright_core::human_gate::GateDecision;
 use loopwright_core::level::LoopLevel;
 use loopwright_core::outbox::StagedItem;
+use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use loopwright_core::round::{
     AgentEnd, AgentStarted, Baselined, Boundary, Broke, Ceiling, ChangeFact, Checked, Delivered, DeliveryResult, Event,
-    Gated, Isolated, Item, Made, PersonSaid, Phase, Probed, Recalled, Recorded, Resumed, Round, SealFindings, Sealed, Stage,
-    Staged, Started, Stopped, StoppedBy,
+    Gated, Isolated, Item, Made, PersonSaid, Phase, Probed, Recalled, Recorded, Resumed, Round, SealFindings, Sealed,
+    Stage, Staged, Started, Stopped, StoppedBy,
 };
-use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use loopwright_core::spec::{ActionKind, CheckMode, Gate, ItemsForm, LoopSpec, OutputSpec, ProbeSpec, Role, RunGate};
 use loopwright_core::units::Usd;
 use loopwright_core::verdict::{Judgement, Scored, VerdictWord};
@@ -304,7 +304,10 @@ fn provider(choice: &Choice) -> AgentEnd {
     let kind = TroubleKind::ALL[usize::from(choice.a) % TroubleKind::ALL.len()];
     let at_ms = 1_000_000 * i64::from(choice.a % 4);
     let retry_at_ms = choice.a.is_multiple_of(3).then(|| at_ms + 1000 * i64::from(choice.b) - 50_000);
-    AgentEnd::Provider { trouble: ProviderTrouble { kind, status: Some(429), retry_at_ms, text: "later".into() }, at_ms }
+    AgentEnd::Provider {
+        trouble: ProviderTrouble { kind, status: Some(429), retry_at_ms, text: "later".into() },
+        at_ms,
+    }
 }
 
 fn spend(choice: &Choice) -> Spend {

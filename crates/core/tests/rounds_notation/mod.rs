@@ -5,13 +5,15 @@ use loopwright_core::gate::{GateResult, GateStatus};
 use loopwright_core::human_gate::GateDecision;
 use loopwright_core::level::LoopLevel;
 use loopwright_core::outbox::StagedItem;
+use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use loopwright_core::round::{
     AgentEnd, AgentStarted, Baselined, Boundary, Broke, Ceiling, ChangeFact, Checked, Delivered, DeliveryResult, Event,
-    Gated, Isolated, Item, Made, PersonSaid, Probed, Recalled, Recorded, Resumed, SealFindings, Sealed, Shown, Stage, Staged,
-    Started, Stopped, StoppedBy,
+    Gated, Isolated, Item, Made, PersonSaid, Probed, Recalled, Recorded, Resumed, SealFindings, Sealed, Shown, Stage,
+    Staged, Started, Stopped, StoppedBy,
 };
-use loopwright_core::provider::{ProviderTrouble, TroubleKind};
-use loopwright_core::spec::{ActionKind, AgentSpec, AgentUse, CheckMode, Role, Gate, ItemsForm, LoopSpec, OutputSpec, ProbeSpec, RunGate};
+use loopwright_core::spec::{
+    ActionKind, AgentSpec, AgentUse, CheckMode, Gate, ItemsForm, LoopSpec, OutputSpec, ProbeSpec, Role, RunGate,
+};
 use loopwright_core::units::Usd;
 use loopwright_core::verdict::{Judgement, Scored, VerdictWord};
 

@@ -68,7 +68,20 @@ impl<'a> Listener<'a> {
         let (stdout, stderr) = (Lines::new(Stream::Stdout), Lines::new(Stream::Stderr));
         let split = Split::new(marker);
         let (limits, prices) = (&invocation.limits, invocation.prices.as_ref());
-        Self { log, limits, prices, split, read, stdout, stderr, text: VecDeque::new(), usage, turns: 0, limit: None, trouble: None }
+        Self {
+            log,
+            limits,
+            prices,
+            split,
+            read,
+            stdout,
+            stderr,
+            text: VecDeque::new(),
+            usage,
+            turns: 0,
+            limit: None,
+            trouble: None,
+        }
     }
 
     /// The outcome of a run that this listener watched.

@@ -31,7 +31,8 @@ fn fallback(rules: &mut Rules, path: &Path, agent: &AgentSpec) {
         let path = path.key("fallback").index(at);
         match agent.next(word) {
             Err(what) => {
-                let hint = format!("`AGENT` or `AGENT/MODEL`, with one of {}", listed(&AgentUse::ALL.map(AgentUse::word)));
+                let hint =
+                    format!("`AGENT` or `AGENT/MODEL`, with one of {}", listed(&AgentUse::ALL.map(AgentUse::word)));
                 rules.object_with(path, what, Some(hint));
             }
             Ok(next) if before.contains(&next) => {
