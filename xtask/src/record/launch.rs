@@ -202,6 +202,8 @@ fn opencode(command: &mut Command, how: How, address: &str) {
         return;
     }
     command.args(["run", "--format", "json", "--pure", "--title", "recording"]);
+    // Its log is the only place where it tells of requests that it repeats.
+    command.args(["--print-logs", "--log-level", "ERROR"]);
 }
 
 fn gemini(command: &mut Command, how: How, place: &Place, address: &str) -> Result<(), String> {

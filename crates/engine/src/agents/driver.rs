@@ -101,6 +101,14 @@ impl Driven {
         Ok(spawn)
     }
 
+    /// The room with the rest of a script's package in it. The program itself is shown by its start.
+    fn show(&self, room: Room) -> Room {
+        match self.installed.needs().and_then(|folder| Some((folder, folder.to_str()?))) {
+            Some((folder, at)) => room.showing(folder, at),
+            None => room,
+        }
+    }
+
     async fn run(
         &self,
         invocation: &Invocation,
@@ -110,7 +118,7 @@ impl Driven {
         started: &mut (dyn FnMut(&Started) + Send),
     ) -> Result<AgentOutcome, AgentError> {
         let launch = self.dialect.launch(invocation)?;
-        let room = hide(&launch, invocation)?;
+        let room = self.show(hide(&launch, invocation)?);
         let mut hearing = Hearing::new(log, invocation).by(self.clock.as_ref());
         for name in room.shows(&launch.hidden, &invocation.workspace) {
             hearing.note(&format!("without walls, {} reads the repository's `{name}`", self.dialect.name()));

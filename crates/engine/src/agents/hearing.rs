@@ -8,6 +8,7 @@ use crate::proc::{Captured, Ended, Flow, How, Stream};
 use loopwright_core::budget::{BudgetLimit, ModelTokens, Tokens, Usage};
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use loopwright_core::units::Usd;
+use std::time::Duration;
 
 /// How much of an answer is kept.
 const ANSWER_MAX: usize = 1 << 20;
@@ -234,6 +235,23 @@ impl<'a> Hearing<'a> {
         {
             trouble.retry_at_ms.get_or_insert(at_ms);
         }
+    }
+
+    /// The same for so long from now.
+    pub(super) fn trouble_for(&mut self, wait: Duration) {
+        let wait = i64::try_from(wait.as_millis()).unwrap_or(i64::MAX);
+        self.trouble_until(self.clock.now_ms().saturating_add(wait));
+    }
+
+    /// Trouble in words of a program that only goes on trying when there is hope: what is unclear in them passes too.
+    pub(super) fn trouble_that_passes(&mut self, status: Option<u16>, text: &str) {
+        let mut trouble = ProviderTrouble::heard(status, text, self.clock.now_ms());
+        trouble.kind = match (trouble.kind, trouble.retry_at_ms) {
+            (TroubleKind::Unclear, Some(_)) => TroubleKind::RateLimited,
+            (TroubleKind::Unclear, None) => TroubleKind::Overloaded,
+            (kind, _) => kind,
+        };
+        self.trouble(trouble);
     }
 
     /// Whether trouble was told.

@@ -74,6 +74,11 @@ impl Installed {
         self.node.as_ref().map(|_| self.program.as_path())
     }
 
+    /// The folder that a script needs besides itself: that of its package. A native program needs none.
+    pub(super) fn needs(&self) -> Option<&Path> {
+        package(self.script()?).map(|(folder, _)| folder)
+    }
+
     /// The version, asked of the program itself if no file tells it. `scratch` is a folder for its HOME.
     pub async fn ask_version(&self, proc: &Proc, scratch: &Path) -> Option<String> {
         if self.version.is_some() {
@@ -145,13 +150,18 @@ struct Package {
 
 /// The version in the nearest package description above a program.
 fn package_version(program: &Path) -> Option<String> {
+    package(program).map(|(_, version)| version)
+}
+
+/// The nearest folder above a program that is described as a package, and its version.
+fn package(program: &Path) -> Option<(&Path, String)> {
     let folders = program.ancestors().skip(1).take(PACKAGE_DEPTH);
     folders.into_iter().find_map(|folder| {
         let mut text = String::new();
         let file = std::fs::File::open(folder.join("package.json")).ok()?;
         file.take(PACKAGE_MAX).read_to_string(&mut text).ok()?;
         let package: Package = serde_json::from_str(&text).ok()?;
-        (!package.name.is_empty()).then_some(package.version)
+        (!package.name.is_empty()).then_some((folder, package.version))
     })
 }
 
@@ -225,6 +235,9 @@ mod tests {
         let found = find(AgentUse::Gemini, &[world.at("prefix/bin")], None).expect("it is there");
         assert_eq!(found.starts(), world.at("prefix/bin/node"));
         assert_eq!(found.script(), Some(found.program.as_path()));
+        assert_eq!(found.needs(), None);
+        world.file("prefix/lib/node_modules/@google/gemini-cli/package.json", r#"{"name":"gemini","version":"1.0"}"#);
+        assert_eq!(found.needs(), Some(world.at("prefix/lib/node_modules/@google/gemini-cli").as_path()));
     }
 
     #[test]

@@ -9,13 +9,14 @@ mod command;
 mod driver;
 mod env;
 mod error;
-#[allow(dead_code, reason = "some of what can be heard is only said by adapters to come")]
+mod gemini;
 mod hearing;
 mod home;
 mod installed;
 mod json;
 mod listen;
 mod login;
+mod opencode;
 pub mod providers;
 mod roster;
 pub mod scripted;

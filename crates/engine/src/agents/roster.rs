@@ -44,7 +44,8 @@ fn dialect(agent: AgentUse) -> Option<&'static dyn Dialect> {
     match agent {
         AgentUse::Claude => Some(&super::claude::Claude),
         AgentUse::Codex => Some(&super::codex::Codex),
-        AgentUse::Opencode | AgentUse::Gemini => None,
+        AgentUse::Opencode => Some(&super::opencode::Opencode),
+        AgentUse::Gemini => Some(&super::gemini::Gemini),
         AgentUse::Acp | AgentUse::Command | AgentUse::Scripted => None,
     }
 }

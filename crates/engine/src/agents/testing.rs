@@ -116,11 +116,25 @@ pub(super) fn hear(
     how: How,
     size: usize,
 ) -> (AgentOutcome, Vec<String>) {
+    hear_both(dialect, invocation, (stream, b""), how, size)
+}
+
+/// The same with standard error, which is heard after standard output.
+pub(super) fn hear_both(
+    dialect: &dyn Dialect,
+    invocation: &Invocation,
+    (stream, errors): (&[u8], &[u8]),
+    how: How,
+    size: usize,
+) -> (AgentOutcome, Vec<String>) {
     let (mut seen, clock) = (Seen::default(), SteppingClock::new(NOW_MS, 0));
     let hearing = Hearing::new(&mut seen, invocation).by(&clock);
     let mut listener = Listener::new(dialect.reader(invocation), hearing);
     for piece in stream.chunks(size) {
         listener.chunk(Stream::Stdout, piece);
+    }
+    for piece in errors.chunks(size) {
+        listener.chunk(Stream::Stderr, piece);
     }
     let outcome = listener.finish(ended(how));
     (outcome, seen.0)
@@ -156,6 +170,11 @@ pub(super) fn recorded(agent: &str) -> Vec<(String, Vec<u8>, How)> {
             (name, std::fs::read(path).expect("a stream"), how)
         })
         .collect()
+}
+
+/// What the program wrote to standard error in a recording.
+pub(super) fn recorded_errors(agent: &str, name: &str) -> Vec<u8> {
+    std::fs::read(streams().join(agent).join(format!("{name}.stderr"))).unwrap_or_default()
 }
 
 fn streams() -> PathBuf {

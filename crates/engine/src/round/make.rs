@@ -369,8 +369,9 @@ pub(super) fn end_of(outcome: &Result<AgentOutcome, AgentError>, at_ms: i64) -> 
         Ok(outcome) => outcome,
         Err(error) => return Ok(AgentEnd::Unusable { text: super::chain(error) }),
     };
-    // An agent that was kept from its work says so itself; its exit code may be zero all the same.
-    if let (How::Exited(_) | How::Signaled(_) | How::Finished, Some(trouble)) = (outcome.how, &outcome.told.trouble) {
+    // An agent that was kept from its work says so itself; its exit code may be zero all the same, or it waits in silence.
+    let by_itself = matches!(outcome.how, How::Exited(_) | How::Signaled(_) | How::Finished | How::Idle | How::Wall);
+    if let (true, Some(trouble)) = (by_itself, &outcome.told.trouble) {
         return Ok(AgentEnd::Provider { trouble: trouble.clone(), at_ms });
     }
     let term = if outcome.term_ignored { "; it ignored SIGTERM and was killed" } else { "" };

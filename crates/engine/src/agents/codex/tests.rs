@@ -115,7 +115,7 @@ fn recorded_streams_mean_what_happened() {
         cut-once                 Exited(0)                    3600+2400+0 → 180        turns 3
         cut                      network                      ?                        turns 2
         denied                   Exited(0)                    3600+2400+0 → 180        turns 1
-        edit-and-run             Exited(0)                    3800+10000+0 → 280       turns 6
+        edit-and-run             Exited(0)                    3600+10000+200 → 280     turns 6
         hang                     limit Wall                   ?                        turns 2
         length                   unclear                      ?                        turns 1
         overloaded-midway        overloaded                   ?                        turns 2

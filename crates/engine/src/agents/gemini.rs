@@ -1,0 +1,448 @@
+//! Gemini CLI: its headless mode with a stream of JSON. Its settings are a file of this start's own, its tools are exactly
+//! those of the role, and the repository's settings lie under something empty. Seen with 0.61.0.
+//!
+//! It tells its use of models once, in its last event. Of failed requests it often tells only the words; their status is
+//! then its exit code, as far as that fits into one.
+
+use super::driver::{Dialect, Launch, Reader, in_home, own_folder};
+use super::hearing::{Count, Hearing};
+use super::tools::{self, Tool, unsupported};
+use super::{AgentError, Capabilities, Invocation, json};
+use crate::proc::How;
+use loopwright_core::budget::{BudgetLimit, Tokens};
+use loopwright_core::provider::{ProviderTrouble, TroubleKind};
+use loopwright_core::spec::Role;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+/// The provider it speaks to.
+const PROVIDER: &str = "google";
+/// Bytes of a message that are kept.
+const MESSAGE_MAX: usize = 1 << 20;
+/// Calls whose results are awaited at once.
+const CALLS_MAX: usize = 256;
+/// Every status that its exit code may be the rest of.
+const STATUSES: [u16; 14] = [400, 401, 402, 403, 404, 408, 409, 413, 429, 500, 502, 503, 504, 529];
+/// What it says of an answer that was cut off.
+const CUT: &str = "API Error: terminated";
+/// Its own exit codes: no way to sign in, no input, a setting that is wrong, turns that are used up.
+const EXIT_AUTH: i32 = 41;
+const EXIT_INPUT: i32 = 42;
+const EXIT_CONFIG: i32 = 52;
+const EXIT_TURNS: i32 = 53;
+
+/// Gemini CLI.
+pub(super) struct Gemini;
+
+impl Dialect for Gemini {
+    fn name(&self) -> &'static str {
+        "gemini"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            usage: true,
+            structured_output: false,
+            answers: true,
+            tool_allowlist: true,
+            session_isolation: true,
+            proxy: true,
+            confined: true,
+        }
+    }
+
+    fn launch(&self, invocation: &Invocation) -> Result<Launch, AgentError> {
+        let tools = tools::of(invocation)?;
+        let settings = settings(invocation, &tools).to_string();
+        Ok(Launch {
+            args: args(invocation, &tools),
+            env: env(invocation)?,
+            stdin: invocation.prompt.clone().into_bytes(),
+            files: vec![(own_folder(invocation).join(".gemini/settings.json"), settings.into_bytes())],
+            // Read whatever the settings say, which can only add names to it.
+            hidden: vec!["GEMINI.md"],
+            // Settings, hooks, servers, commands and variables.
+            needs_hidden: vec![".gemini"],
+        })
+    }
+
+    fn reader(&self, _: &Invocation) -> Box<dyn Reader> {
+        Box::<GeminiReader>::default()
+    }
+}
+
+fn args(invocation: &Invocation, tools: &[Tool]) -> Vec<OsString> {
+    let mut args: Vec<OsString> = ["-o", "stream-json", "--skip-trust"].map(OsString::from).into();
+    let mut option = |name: &str, value: OsString| args.extend([name.into(), value]);
+    // Nobody is there to be asked. What is not in the role's list does not exist for it, so that this allows nothing more.
+    let asks_nobody = tools.iter().any(|tool| matches!(tool, Tool::Edit | Tool::Write | Tool::Bash | Tool::WebFetch));
+    option("--approval-mode", if asks_nobody { "yolo" } else { "default" }.into());
+    // A name that no extension has: none is loaded.
+    option("--extensions", "none".into());
+    if let Some(model) = &invocation.model {
+        let model = model.strip_prefix("google/").unwrap_or(model);
+        option("--model", model.into());
+    }
+    if invocation.role == Role::Maker {
+        option("--include-directories", invocation.room.see(&invocation.outbox).into());
+    }
+    if let Some(items) = &invocation.items {
+        option("--include-directories", invocation.room.see(items).into());
+    }
+    args
+}
+
+fn settings(invocation: &Invocation, tools: &[Tool]) -> Value {
+    let names: Vec<&str> = tools.iter().flat_map(|tool| names(*tool)).copied().collect();
+    let mut settings = json!({
+        "security": { "auth": { "selectedType": "gemini-api-key" }, "folderTrust": { "enabled": true } },
+        "general": { "enableAutoUpdate": false, "enableAutoUpdateNotification": false, "maxAttempts": 3 },
+        "privacy": { "usageStatisticsEnabled": false },
+        "telemetry": { "enabled": false },
+        "tools": { "core": names },
+        "skills": { "enabled": false },
+        "advanced": { "ignoreLocalEnv": true },
+        // What the repository wants to be overlooked is not overlooked by those who judge it.
+        "context": { "fileFiltering": {
+            "respectGitIgnore": invocation.role == Role::Maker, "respectGeminiIgnore": false,
+        } },
+        "model": {},
+    });
+    if let Some(turns) = invocation.limits.turns {
+        settings["model"]["maxSessionTurns"] = turns.into();
+    }
+    settings
+}
+
+fn names(tool: Tool) -> &'static [&'static str] {
+    match tool {
+        Tool::Read => &["read_file"],
+        Tool::Glob => &["glob", "list_directory"],
+        Tool::Grep => &["grep_search"],
+        Tool::Edit => &["replace"],
+        Tool::Write => &["write_file"],
+        Tool::Bash => &["run_shell_command"],
+        Tool::WebFetch => &["web_fetch"],
+    }
+}
+
+fn env(invocation: &Invocation) -> Result<Vec<(OsString, OsString)>, AgentError> {
+    let Some(url) = invocation.endpoints.urls.get(PROVIDER) else {
+        let hint = "set GEMINI_API_KEY, or write `providers: { google: { key_file: … } }` into your configuration";
+        return Err(unsupported(format!("there is no way to the provider `{PROVIDER}`"), hint));
+    };
+    let pairs: [(&str, OsString); 6] = [
+        ("GOOGLE_GEMINI_BASE_URL", url.into()),
+        ("GEMINI_API_KEY", invocation.endpoints.token.clone().into()),
+        ("GEMINI_CLI_HOME", in_home(invocation, &own_folder(invocation)).into()),
+        // It would start itself once more and not pass signals on.
+        ("GEMINI_CLI_NO_RELAUNCH", "true".into()),
+        // It would ask a proxy for a tunnel even to this.
+        ("NO_PROXY", "127.0.0.1,localhost".into()),
+        ("no_proxy", "127.0.0.1,localhost".into()),
+    ];
+    Ok(pairs.into_iter().map(|(name, value)| (name.into(), value)).collect())
+}
+
+#[derive(Default)]
+struct GeminiReader {
+    /// What it says since its last tool.
+    message: String,
+    /// Calls without a result: their id and tool.
+    calls: Vec<(String, String)>,
+    /// The model speaks: what follows is of the same turn.
+    speaking: bool,
+    /// It spoke after its last tool.
+    spoke: bool,
+    /// What it complained about last.
+    complaint: Option<String>,
+    /// What kept it from its work, until its exit code tells the status.
+    failed: Option<String>,
+    /// A request failed, and nothing came since.
+    retried: Option<(Option<u16>, String)>,
+    /// The last account of its usage could not be read.
+    doubtful: bool,
+    /// The status of an error that it wrote out to standard error.
+    status: Option<u16>,
+    /// The last line of its standard error.
+    last_words: String,
+}
+
+impl Reader for GeminiReader {
+    fn line(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+        let Some(kind) = json::kind(line) else { return };
+        match kind.as_ref() {
+            "init" => init(line, hearing),
+            "message" => self.message(line, hearing),
+            "tool_use" => self.tool_use(line, hearing),
+            "tool_result" => self.tool_result(line, hearing),
+            "error" => self.complains(line, hearing),
+            "result" => self.result(line, hearing),
+            _ => (),
+        }
+    }
+
+    fn error_line(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+        let text = json::text(line);
+        if text.starts_with("Attempt ") && text.contains(" failed") {
+            let status = text.split_once("with status ").and_then(|(_, rest)| rest.get(..3)?.parse().ok());
+            hearing.retries(status);
+            self.retried = Some((status, text.chars().take(1000).collect()));
+        }
+        let words = text.trim();
+        let told = words.strip_prefix("status: ").or_else(|| words.strip_prefix("code: "));
+        let told = told.and_then(|told| told.trim_end_matches(',').parse().ok());
+        self.status = told.filter(|status| (400..600).contains(status)).or(self.status);
+        if !words.is_empty() {
+            self.last_words = text.chars().take(1000).collect();
+        }
+    }
+
+    fn end(&mut self, how: How, hearing: &mut Hearing<'_>) {
+        self.speaks(hearing);
+        if self.doubtful {
+            hearing.usage_unknown();
+        }
+        let code = if let How::Exited(code) = how { Some(code) } else { None };
+        let rest = code.and_then(|code| STATUSES.into_iter().find(|status| i32::from(status & 0xff) == code));
+        if let Some(failed) = self.failed.take() {
+            // Its words may name a status of their own, which is better than what fits into an exit code.
+            let heard = ProviderTrouble::heard(None, &failed, 0);
+            return hearing.trouble_said(heard.status.or(rest).or(self.status), &failed);
+        }
+        if hearing.is_done() || hearing.is_troubled() {
+            return;
+        }
+        match (code, self.retried.take()) {
+            (Some(EXIT_TURNS), _) => hearing.limited(BudgetLimit::Turns),
+            (Some(EXIT_AUTH), _) => self.trouble(TroubleKind::Auth, hearing),
+            (Some(EXIT_INPUT | EXIT_CONFIG), _) => self.trouble(TroubleKind::BadRequest, hearing),
+            (_, Some((status, said))) if how != How::Cancelled => hearing.trouble_that_passes(status, &said),
+            _ => (),
+        }
+    }
+}
+
+fn init(line: &[u8], hearing: &mut Hearing<'_>) {
+    #[derive(Deserialize)]
+    struct Init<'a> {
+        #[serde(borrow, default)]
+        session_id: Option<Cow<'a, str>>,
+        #[serde(borrow, default)]
+        model: Option<Cow<'a, str>>,
+    }
+    let text = json::text(line);
+    if let Ok(init) = serde_json::from_str::<Init<'_>>(&text) {
+        hearing.started(init.session_id.as_deref(), init.model.as_deref(), None);
+    }
+}
+
+impl GeminiReader {
+    fn trouble(&self, kind: TroubleKind, hearing: &mut Hearing<'_>) {
+        hearing.trouble(ProviderTrouble::new(kind, None, &self.last_words));
+    }
+
+    /// Something of the model's: the first after a tool begins a turn.
+    fn hears_model(&mut self, hearing: &mut Hearing<'_>) {
+        self.retried = None;
+        if !std::mem::replace(&mut self.speaking, true) {
+            hearing.turn();
+        }
+    }
+
+    /// Its message is whole.
+    fn speaks(&mut self, hearing: &mut Hearing<'_>) {
+        if !self.message.is_empty() {
+            hearing.says(&self.message);
+            self.message.clear();
+        }
+    }
+
+    fn message(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+        #[derive(Deserialize)]
+        struct Message<'a> {
+            #[serde(borrow, default)]
+            role: Cow<'a, str>,
+            #[serde(borrow, default)]
+            content: Cow<'a, str>,
+            #[serde(default)]
+            delta: bool,
+        }
+        let text = json::text(line);
+        let Ok(message) = serde_json::from_str::<Message<'_>>(&text) else { return };
+        if message.role != "assistant" {
+            return;
+        }
+        self.hears_model(hearing);
+        self.spoke = true;
+        if !message.delta {
+            self.speaks(hearing);
+        }
+        let room = MESSAGE_MAX.saturating_sub(self.message.len());
+        self.message.push_str(&message.content[..message.content.floor_char_boundary(room)]);
+    }
+
+    fn tool_use(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+        #[derive(Deserialize)]
+        struct Used<'a> {
+            #[serde(borrow, default)]
+            tool_name: Cow<'a, str>,
+            #[serde(borrow, default)]
+            tool_id: Cow<'a, str>,
+            #[serde(borrow, default)]
+            parameters: Option<&'a RawValue>,
+        }
+        #[derive(Deserialize)]
+        struct Input<'a> {
+            #[serde(borrow, default)]
+            command: Option<Cow<'a, str>>,
+            #[serde(borrow, default)]
+            file_path: Option<Cow<'a, str>>,
+            #[serde(borrow, default)]
+            pattern: Option<Cow<'a, str>>,
+            #[serde(borrow, default)]
+            dir_path: Option<Cow<'a, str>>,
+        }
+        self.hears_model(hearing);
+        self.speaks(hearing);
+        let text = json::text(line);
+        let Ok(used) = serde_json::from_str::<Used<'_>>(&text) else { return };
+        let input = used.parameters.and_then(|input| serde_json::from_str::<Input<'_>>(input.get()).ok());
+        let what = input.and_then(|input| input.command.or(input.file_path).or(input.pattern).or(input.dir_path));
+        hearing.tool(&used.tool_name, json::glance(what.as_deref().unwrap_or_default()));
+        if self.calls.len() < CALLS_MAX {
+            self.calls.push((used.tool_id.into_owned(), used.tool_name.into_owned()));
+        }
+    }
+
+    fn tool_result(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+        #[derive(Deserialize)]
+        struct Done<'a> {
+            #[serde(borrow, default)]
+            tool_id: Cow<'a, str>,
+            #[serde(borrow, default)]
+            error: Option<Failure<'a>>,
+        }
+        self.speaking = false;
+        self.spoke = false;
+        let text = json::text(line);
+        let Ok(done) = serde_json::from_str::<Done<'_>>(&text) else { return };
+        let Some(at) = self.calls.iter().position(|(id, _)| *id == done.tool_id) else { return };
+        let (_, tool) = self.calls.swap_remove(at);
+        if done.error.is_some_and(|error| matches!(error.kind.as_ref(), "tool_not_registered" | "policy_violation")) {
+            hearing.denied(&tool);
+        }
+    }
+
+    fn complains(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+        #[derive(Deserialize)]
+        struct Complaint<'a> {
+            #[serde(borrow, default)]
+            severity: Cow<'a, str>,
+            #[serde(borrow, default)]
+            message: Cow<'a, str>,
+        }
+        let text = json::text(line);
+        let Ok(complaint) = serde_json::from_str::<Complaint<'_>>(&text) else { return };
+        if complaint.severity == "error" {
+            self.complaint = Some(complaint.message.into_owned());
+        } else {
+            hearing.note(json::glance(&complaint.message));
+        }
+    }
+
+    fn result(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+        self.speaks(hearing);
+        self.retried = None;
+        hearing.done();
+        let text = json::text(line);
+        let Ok(end) = serde_json::from_str::<End<'_>>(&text) else {
+            self.doubtful = true;
+            return hearing.trouble(ProviderTrouble::new(TroubleKind::Unclear, None, "its last event cannot be read"));
+        };
+        for (model, used) in &end.stats.models {
+            hearing.usage(model, (*used).into(), Count::Total);
+        }
+        if end.status == "success" {
+            self.succeeded(hearing);
+        } else {
+            self.fails(end.error, hearing);
+        }
+    }
+
+    /// It always has a last word, except when the provider broke off in a way that it does not notice.
+    fn succeeded(&self, hearing: &mut Hearing<'_>) {
+        if !self.spoke {
+            let text = "it ended without a last word, as it does when an answer breaks off";
+            hearing.trouble(ProviderTrouble::new(TroubleKind::Unclear, None, text));
+        }
+    }
+
+    fn fails(&mut self, error: Option<Failure<'_>>, hearing: &mut Hearing<'_>) {
+        if error.as_ref().is_some_and(|error| error.kind == "FatalTurnLimitedError") {
+            return hearing.limited(BudgetLimit::Turns);
+        }
+        let said = error.map(|error| error.message.into_owned()).or_else(|| self.complaint.take()).unwrap_or_default();
+        if said.contains("response was blocked") {
+            return hearing.trouble(ProviderTrouble::new(TroubleKind::Declined, None, &said));
+        }
+        if said.contains(CUT) {
+            return hearing.trouble(ProviderTrouble::new(TroubleKind::Network, None, &said));
+        }
+        self.failed = Some(said);
+    }
+}
+
+#[derive(Deserialize)]
+struct Failure<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    message: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+struct End<'a> {
+    #[serde(borrow)]
+    status: Cow<'a, str>,
+    #[serde(borrow, default)]
+    error: Option<Failure<'a>>,
+    #[serde(borrow)]
+    stats: Stats<'a>,
+}
+
+#[derive(Deserialize)]
+struct Stats<'a> {
+    #[serde(borrow, default)]
+    models: BTreeMap<Cow<'a, str>, ModelStats>,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+struct ModelStats {
+    #[serde(default)]
+    total_tokens: u64,
+    /// With what was read from a cache.
+    input_tokens: u64,
+    output_tokens: u64,
+    #[serde(default)]
+    cached: u64,
+}
+
+impl From<ModelStats> for Tokens {
+    /// What a model thought is in the total and nowhere else.
+    fn from(stats: ModelStats) -> Self {
+        Self {
+            input: stats.input_tokens.saturating_sub(stats.cached),
+            output: stats.total_tokens.saturating_sub(stats.input_tokens).max(stats.output_tokens),
+            cache_read: stats.cached,
+            cache_write: 0,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

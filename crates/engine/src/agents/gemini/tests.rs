@@ -1,0 +1,205 @@
+//! What is started, word for word, and what is understood.
+
+use super::*;
+use crate::agents::testing::{hear, hear_both, invocation, recorded, recorded_errors, shown, summary, torture};
+use expect_test::expect;
+use loopwright_core::budget::Usage;
+
+const RECORDED: &str = "gemini-0.61.0";
+
+fn heard(lines: &[&str], how: How) -> crate::agents::AgentOutcome {
+    hear(&Gemini, &invocation(Role::Maker), lines.join("\n").as_bytes(), how, 4096).0
+}
+
+#[test]
+fn maker_is_started_with_its_tools_and_settings_of_its_own() {
+    let launch = Gemini.launch(&invocation(Role::Maker)).expect("a launch");
+    expect![[r#"
+        -o
+        stream-json
+        --skip-trust
+        --approval-mode
+        yolo
+        --extensions
+        none
+        --model
+        model-1
+        --include-directories
+        /outbox
+        GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:3128/provider/google
+        GEMINI_API_KEY=the-token
+        GEMINI_CLI_HOME=/home/loop/.agent-lw-r1-c00c1e
+        GEMINI_CLI_NO_RELAUNCH=true
+        NO_PROXY=127.0.0.1,localhost
+        no_proxy=127.0.0.1,localhost
+        file .agent-lw-r1-c00c1e/.gemini/settings.json: {"security":{"auth":{"selectedType":"gemini-api-key"},"folderTrust":{"enabled":true}},"general":{"enableAutoUpdate":false,"enableAutoUpdateNotification":false,"maxAttempts":3},"privacy":{"usageStatisticsEnabled":false},"telemetry":{"enabled":false},"tools":{"core":["read_file","glob","list_directory","grep_search","replace","write_file","run_shell_command"]},"skills":{"enabled":false},"advanced":{"ignoreLocalEnv":true},"context":{"fileFiltering":{"respectGitIgnore":true,"respectGeminiIgnore":false}},"model":{"maxSessionTurns":40}}
+        hidden ["GEMINI.md"] [".gemini"]
+        stdin the brief
+    "#]].assert_eq(&shown(&launch));
+}
+
+#[test]
+fn checker_has_tools_that_read_and_overlooks_nothing() {
+    let launch = Gemini.launch(&invocation(Role::Checker)).expect("a launch");
+    expect![[r#"
+        -o
+        stream-json
+        --skip-trust
+        --approval-mode
+        default
+        --extensions
+        none
+        --model
+        model-1
+        --include-directories
+        /items
+        GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:3128/provider/google
+        GEMINI_API_KEY=the-token
+        GEMINI_CLI_HOME=/home/loop/.agent-lw-r1-c00c1e
+        GEMINI_CLI_NO_RELAUNCH=true
+        NO_PROXY=127.0.0.1,localhost
+        no_proxy=127.0.0.1,localhost
+        file .agent-lw-r1-c00c1e/.gemini/settings.json: {"security":{"auth":{"selectedType":"gemini-api-key"},"folderTrust":{"enabled":true}},"general":{"enableAutoUpdate":false,"enableAutoUpdateNotification":false,"maxAttempts":3},"privacy":{"usageStatisticsEnabled":false},"telemetry":{"enabled":false},"tools":{"core":["read_file","glob","list_directory","grep_search"]},"skills":{"enabled":false},"advanced":{"ignoreLocalEnv":true},"context":{"fileFiltering":{"respectGitIgnore":false,"respectGeminiIgnore":false}},"model":{"maxSessionTurns":40}}
+        hidden ["GEMINI.md"] [".gemini"]
+        stdin the brief
+    "#]].assert_eq(&shown(&launch));
+}
+
+#[test]
+fn unknown_tools_and_a_missing_provider_are_refused() {
+    let mut odd = invocation(Role::Maker);
+    odd.tools = vec!["Read".to_owned(), "Teleport".to_owned()];
+    assert!(matches!(Gemini.launch(&odd), Err(AgentError::Unavailable { .. })));
+    let mut keyless = invocation(Role::Maker);
+    keyless.endpoints.urls.remove("google");
+    assert!(matches!(Gemini.launch(&keyless), Err(AgentError::Unavailable { .. })));
+}
+
+#[test]
+fn recorded_streams_mean_what_happened() {
+    let lines = recorded(RECORDED).into_iter().map(|(name, stream, how)| {
+        let errors = recorded_errors(RECORDED, &name);
+        let (outcome, _) = hear_both(&Gemini, &invocation(Role::Checker), (&stream, &errors), how, 65536);
+        summary(&name, &outcome)
+    });
+    let text = lines.collect::<Vec<_>>().join("\n") + "\n";
+    expect![[r#"
+        401                      auth 401                     0+0+0 → 0                turns 0
+        403                      auth 403                     0+0+0 → 0                turns 0
+        404-model                bad-request 404              0+0+0 → 0                turns 0
+        429-retry-after          rate-limited 429             0+0+0 → 0                turns 0
+        429-retry-info           rate-limited in 34 s         ?                        turns 0
+        429-then-well            Exited(0)                    2400+1600+0 → 120        turns 2
+        429                      rate-limited 429             0+0+0 → 0                turns 0
+        500                      server 500                   0+0+0 → 0                turns 0
+        503                      overloaded 503               0+0+0 → 0                turns 0
+        529                      overloaded 529               0+0+0 → 0                turns 0
+        context                  context 400                  1200+800+0 → 60          turns 1
+        cut-once                 network                      1200+800+0 → 60          turns 1
+        cut                      network                      1200+800+0 → 60          turns 1
+        denied                   Exited(0)                    3600+2400+0 → 180        turns 3
+        edit-and-run             Exited(0)                    3800+10000+0 → 280       turns 6
+        hang                     limit Wall                   ?                        turns 0
+        length                   Exited(0)                    1200+800+0 → 60          turns 1
+        max-turns                limit Turns                  2400+1600+0 → 120        turns 2
+        overloaded-midway        unclear                      1200+800+0 → 60          turns 1
+        quota                    rate-limited 429             0+0+0 → 0                turns 0
+        refusal-once             Exited(0)                    2400+1600+0 → 120        turns 2
+        refusal                  Exited(0)                    2400+1600+0 → 120        turns 2
+        unreachable              network                      0+0+0 → 0                turns 0
+        verdict                  Exited(0)                    2400+1600+0 → 120        turns 2
+    "#]]
+    .assert_eq(&text);
+}
+
+#[test]
+fn meaning_does_not_depend_on_where_reads_are_cut() {
+    for (name, stream, how) in recorded(RECORDED) {
+        let whole = hear(&Gemini, &invocation(Role::Maker), &stream, how, usize::MAX);
+        let cut = hear(&Gemini, &invocation(Role::Maker), &stream, how, 61);
+        assert_eq!((whole.1, whole.0.told), (cut.1, cut.0.told), "{name}");
+    }
+}
+
+#[test]
+fn tortured_streams_neither_panic_nor_make_anything_cheaper() {
+    for (_, stream, _) in recorded(RECORDED) {
+        torture(&Gemini, Role::Maker, &stream);
+    }
+}
+
+#[test]
+fn last_message_is_a_checkers_answer_and_denied_tools_are_told() {
+    let find = |wanted: &str| recorded(RECORDED).into_iter().find(|(name, ..)| name == wanted).expect("recorded");
+    let (_, stream, how) = find("verdict");
+    let (outcome, _) = hear(&Gemini, &invocation(Role::Checker), &stream, how, 4096);
+    let answer = outcome.told.answer.expect("an answer");
+    assert!(answer.starts_with('{') && answer.contains("\"verdict\":\"pass\""), "{answer}");
+    let (_, stream, how) = find("denied");
+    let (outcome, _) = hear(&Gemini, &invocation(Role::Checker), &stream, how, 4096);
+    assert_eq!(outcome.told.denied, ["write_file", "run_shell_command"]);
+}
+
+fn says(text: &str) -> String {
+    format!(r#"{{"type":"message","role":"assistant","content":"{text}","delta":true}}"#)
+}
+
+const CALL: &str = r#"{"type":"tool_use","tool_name":"glob","tool_id":"c1","parameters":{"pattern":"*.rs"}}"#;
+const RESULT: &str = r#"{"type":"tool_result","tool_id":"c1","status":"success"}"#;
+
+fn end(status: &str, more: &str) -> String {
+    let stats = r#"{"total_tokens":135,"input_tokens":100,"output_tokens":20,"cached":40}"#;
+    format!(r#"{{"type":"result","status":"{status}"{more},"stats":{{"models":{{"gemini-2.5-pro":{stats}}}}}}}"#)
+}
+
+#[test]
+fn pieces_of_a_message_are_one_and_thoughts_are_output() {
+    let lines = [
+        says("let me "),
+        says("look"),
+        CALL.to_owned(),
+        RESULT.to_owned(),
+        says("It is "),
+        says("done."),
+        end("success", ""),
+    ];
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let (outcome, seen) = hear(&Gemini, &invocation(Role::Maker), lines.join("\n").as_bytes(), How::Exited(0), 4096);
+    assert_eq!((outcome.text.as_str(), outcome.turns, outcome.told.trouble), ("It is done.", 2, None));
+    assert!(seen.contains(&"Says(\"let me look\")".to_owned()), "{seen:?}");
+    let tokens = Tokens { input: 60, output: 35, cache_read: 40, cache_write: 0 };
+    assert_eq!(outcome.usage, Usage::Reported(tokens));
+}
+
+#[test]
+fn blocked_answer_is_a_refusal_and_an_answer_that_broke_off_is_no_success() {
+    let complaint =
+        r#"{"type":"error","severity":"error","message":"The model response was blocked due to safety settings."}"#;
+    let kind = |lines: &[&str]| heard(lines, How::Exited(0)).told.trouble.map(|trouble| trouble.kind);
+    assert_eq!(kind(&[complaint, &end("error", "")]), Some(TroubleKind::Declined));
+    assert_eq!(kind(&[CALL, RESULT, &end("success", "")]), Some(TroubleKind::Unclear));
+    assert_eq!(kind(&[&says("done"), r#"{"type":"result","status":7}"#]), Some(TroubleKind::Unclear));
+}
+
+#[test]
+fn exit_code_tells_what_the_stream_does_not() {
+    let failed = end("error", r#","error":{"type":"unknown","message":"[API Error: busy]"}"#);
+    let kind = |code| heard(&[&failed], How::Exited(code)).told.trouble.map(|trouble| (trouble.kind, trouble.status));
+    assert_eq!(kind(173), Some((TroubleKind::RateLimited, Some(429))));
+    assert_eq!(kind(17), Some((TroubleKind::Overloaded, Some(529))));
+    assert_eq!(kind(1), Some((TroubleKind::Unclear, None)));
+    let silent = |code| heard(&[], How::Exited(code));
+    assert_eq!(silent(EXIT_TURNS).limit, Some(BudgetLimit::Turns));
+    assert_eq!(silent(EXIT_AUTH).told.trouble.map(|trouble| trouble.kind), Some(TroubleKind::Auth));
+    assert_eq!(silent(0).told.trouble.map(|trouble| trouble.kind), Some(TroubleKind::Unclear));
+    assert_eq!(silent(0).usage, Usage::Unknown);
+}
+
+#[test]
+fn silence_after_a_failed_request_is_the_providers() {
+    let log = b"Attempt 1 failed: You exceeded your current quota. Please retry in 34.07s.\nSuggested retry\n";
+    let trouble =
+        hear_both(&Gemini, &invocation(Role::Maker), (b"", log), How::Wall, 16).0.told.trouble.expect("trouble");
+    assert_eq!(trouble.kind, TroubleKind::RateLimited);
+    assert!(trouble.retry_at_ms.is_some());
+}

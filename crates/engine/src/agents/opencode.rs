@@ -1,0 +1,449 @@
+//! opencode: `opencode run` with its events as JSON. Nobody's configuration is loaded but the one given here, and what no
+//! permission names is denied, so that nothing is ever asked. Seen with 1.18.33.
+//!
+//! It has no last event: it came to its end when its last step ended with `stop`, and it never spoke of an error. Requests
+//! that fail are repeated in silence; its log tells of them, and that is read too.
+
+use super::driver::{Dialect, Launch, Reader, in_home, own_folder};
+use super::hearing::{Count, Hearing};
+use super::tools::{self, Tool, unsupported};
+use super::{AgentError, Capabilities, Invocation, json};
+use crate::proc::How;
+use loopwright_core::budget::Tokens;
+use loopwright_core::provider::{ProviderTrouble, TroubleKind};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
+use std::ffi::OsString;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::time::Duration;
+
+/// Steps whose usage is remembered so as not to be counted twice.
+const STEPS_MAX: usize = 100_000;
+/// How a model is called whose name nobody told.
+const UNKNOWN: &str = "unknown";
+
+/// What a tool's error says when it was denied.
+const DENIALS: [&str; 3] = ["unavailable tool", "prevents you from using", "rejected permission"];
+/// How the names of models begin, and who makes those.
+const MAKERS: [(&str, &str); 3] = [("claude", "anthropic"), ("gpt", "openai"), ("gemini", "google")];
+
+/// opencode.
+pub(super) struct Opencode;
+
+impl Dialect for Opencode {
+    fn name(&self) -> &'static str {
+        "opencode"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            usage: true,
+            structured_output: false,
+            answers: true,
+            tool_allowlist: true,
+            session_isolation: true,
+            proxy: true,
+            confined: true,
+        }
+    }
+
+    fn launch(&self, invocation: &Invocation) -> Result<Launch, AgentError> {
+        let words = ["run", "--format", "json", "--pure", "--title", "loopwright"];
+        // Its log is the only place where it tells of requests that it repeats.
+        let log = ["--print-logs", "--log-level", "ERROR"];
+        Ok(Launch {
+            args: words.into_iter().chain(log).map(OsString::from).collect(),
+            env: env(invocation)?,
+            stdin: invocation.prompt.clone().into_bytes(),
+            // Plugins in there are run whatever the flags say.
+            needs_hidden: vec![".opencode"],
+            ..Launch::default()
+        })
+    }
+
+    fn reader(&self, invocation: &Invocation) -> Box<dyn Reader> {
+        let model = choose(invocation).ok().and_then(|choice| choice.model.map(str::to_owned));
+        Box::new(OpencodeReader { model: model.unwrap_or_else(|| UNKNOWN.to_owned()), ..OpencodeReader::default() })
+    }
+}
+
+fn env(invocation: &Invocation) -> Result<Vec<(OsString, OsString)>, AgentError> {
+    let folder = own_folder(invocation);
+    let own = |name: &str| in_home(invocation, &folder.join(name)).into_os_string();
+    let mut pairs: Vec<(&str, OsString)> = vec![
+        ("OPENCODE_CONFIG_CONTENT", config(invocation)?.to_string().into()),
+        // Where it looks for somebody's `.opencode` and `.claude` besides the repository.
+        ("OPENCODE_TEST_HOME", own("home")),
+        ("XDG_CONFIG_HOME", own("config")),
+        ("XDG_DATA_HOME", own("data")),
+        ("XDG_STATE_HOME", own("state")),
+        ("XDG_CACHE_HOME", own("cache")),
+        ("NO_PROXY", "127.0.0.1,localhost".into()),
+        ("no_proxy", "127.0.0.1,localhost".into()),
+    ];
+    let off = [
+        "OPENCODE_DISABLE_PROJECT_CONFIG",
+        "OPENCODE_DISABLE_CLAUDE_CODE",
+        "OPENCODE_DISABLE_EXTERNAL_SKILLS",
+        "OPENCODE_DISABLE_DEFAULT_PLUGINS",
+        "OPENCODE_DISABLE_AUTOUPDATE",
+        "OPENCODE_DISABLE_MODELS_FETCH",
+        "OPENCODE_DISABLE_LSP_DOWNLOAD",
+        "OPENCODE_DISABLE_SHARE",
+    ];
+    pairs.extend(off.map(|name| (name, "1".into())));
+    Ok(pairs.into_iter().map(|(name, value)| (name.into(), value)).collect())
+}
+
+/// A provider that there is a way to, and one of its models.
+struct Choice<'a> {
+    provider: &'a str,
+    url: &'a str,
+    model: Option<&'a str>,
+}
+
+/// `provider/model` says both. A model alone is looked for where its name points to, else at the first provider there is.
+fn choose(invocation: &Invocation) -> Result<Choice<'_>, AgentError> {
+    let urls = &invocation.endpoints.urls;
+    let none = |what: String| {
+        let hint = "set the key of a provider, or write `providers: { NAME: { url: …, key_file: … } }` into your configuration";
+        unsupported(what, hint)
+    };
+    if let Some((provider, model)) = invocation.model.as_deref().and_then(|name| name.split_once('/')) {
+        let found = urls.get_key_value(provider);
+        let (provider, url) = found.ok_or_else(|| none(format!("there is no way to the provider `{provider}`")))?;
+        return Ok(Choice { provider, url, model: Some(model) });
+    }
+    let model = invocation.model.as_deref();
+    let at_home = MAKERS.iter().find(|(start, _)| model.is_some_and(|model| model.starts_with(start)));
+    let found = at_home.and_then(|(_, provider)| urls.get_key_value(*provider)).or_else(|| urls.iter().next());
+    let (provider, url) = found.ok_or_else(|| none("there is no way to any provider".to_owned()))?;
+    Ok(Choice { provider, url, model })
+}
+
+fn config(invocation: &Invocation) -> Result<Value, AgentError> {
+    let Choice { provider, url, model } = choose(invocation)?;
+    // The library that speaks to a provider, and what it expects at the end of a base URL that others do not.
+    let (library, end) = match provider {
+        "anthropic" => ("@ai-sdk/anthropic", "/v1"),
+        "openai" => ("@ai-sdk/openai", ""),
+        "google" => ("@ai-sdk/google", "/v1beta"),
+        _ => ("@ai-sdk/openai-compatible", ""),
+    };
+    let base = format!("{}{end}", url.trim_end_matches('/'));
+    let mut about = json!({ "npm": library, "options": { "baseURL": base, "apiKey": invocation.endpoints.token } });
+    let mut config = json!({
+        "autoupdate": false, "share": "disabled", "snapshot": false, "lsp": false, "formatter": false,
+        "enabled_providers": [provider], "permission": permission(invocation)?,
+    });
+    if let Some(model) = model {
+        about["models"] = json!({ model: {} });
+        config["model"] = format!("{provider}/{model}").into();
+        config["small_model"] = config["model"].clone();
+    }
+    config["provider"] = json!({ provider: about });
+    Ok(config)
+}
+
+/// What is allowed; all else is denied. Of rules that fit, the last one counts.
+fn permission(invocation: &Invocation) -> Result<Value, AgentError> {
+    let tools = tools::of(invocation)?;
+    let has = |tool: Tool| tools.contains(&tool);
+    if has(Tool::Edit) != has(Tool::Write) {
+        let hint = "name both in `tools`, or neither";
+        return Err(unsupported("opencode cannot have one of `Edit` and `Write` without the other", hint));
+    }
+    let words = [
+        (Tool::Read, "read"),
+        (Tool::Glob, "glob"),
+        (Tool::Glob, "list"),
+        (Tool::Grep, "grep"),
+        (Tool::Edit, "edit"),
+        (Tool::Bash, "bash"),
+        (Tool::WebFetch, "webfetch"),
+    ];
+    let mut rules = Map::new();
+    rules.insert("*".to_owned(), "deny".into());
+    for (_, word) in words.into_iter().filter(|(tool, _)| has(*tool)) {
+        rules.insert(word.to_owned(), "allow".into());
+    }
+    rules.insert("external_directory".to_owned(), outside(invocation, &tools));
+    Ok(rules.into())
+}
+
+/// Folders outside of the workspace: those of the role, and with commands all, as these are searched for paths too.
+fn outside(invocation: &Invocation, tools: &[Tool]) -> Value {
+    if tools.contains(&Tool::Bash) {
+        return "allow".into();
+    }
+    let mut rules = Map::new();
+    rules.insert("*".to_owned(), "deny".into());
+    for folder in [Some(&invocation.outbox), invocation.items.as_ref()].into_iter().flatten() {
+        rules.insert(invocation.room.see(folder).join("*").display().to_string(), "allow".into());
+    }
+    rules.into()
+}
+
+#[derive(Default)]
+struct OpencodeReader {
+    /// The model it was told to use.
+    model: String,
+    /// Steps that were counted.
+    steps: HashSet<u64>,
+    /// What its steps cost by its own table.
+    dollars: f64,
+    /// It said that it is at work.
+    greeted: bool,
+    /// Why its last step ended; nothing while one runs.
+    reason: Option<String>,
+    /// A step's usage could not be read.
+    doubtful: bool,
+    /// A request failed, and nothing came since.
+    failed: Option<String>,
+}
+
+impl Reader for OpencodeReader {
+    fn line(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+        let Some(kind) = json::kind(line) else { return };
+        match kind.as_ref() {
+            "step_start" => self.step_start(line, hearing),
+            "text" => said(line, hearing),
+            "tool_use" => used(line, hearing),
+            "step_finish" => self.step_finish(line, hearing),
+            "error" => error(line, hearing),
+            _ => (),
+        }
+    }
+
+    fn error_line(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+        let text = json::text(line);
+        let Some((_, rest)) = text.split_once("message=\"stream error\"") else { return };
+        let words = rest.split_once("error.error=").and_then(|(_, value)| {
+            let mut values = serde_json::Deserializer::from_str(value).into_iter::<Cow<'_, str>>();
+            values.next()?.ok()
+        });
+        hearing.retries(None);
+        self.failed = Some(words.map_or_else(|| "a request failed".to_owned(), Cow::into_owned));
+    }
+
+    fn end(&mut self, how: How, hearing: &mut Hearing<'_>) {
+        if self.doubtful {
+            hearing.usage_unknown();
+        }
+        if hearing.is_troubled() {
+            return;
+        }
+        let went_well = self.reason.as_deref() == Some("stop") && how == How::Exited(0);
+        if let Some(failed) = self.failed.take().filter(|_| !went_well && how != How::Cancelled) {
+            return hearing.trouble_that_passes(None, &failed);
+        }
+        match self.reason.as_deref() {
+            Some("stop") => hearing.done(),
+            Some("content-filter") => {
+                hearing.trouble(ProviderTrouble::new(
+                    TroubleKind::Declined,
+                    None,
+                    "the answer was withheld by a content filter",
+                ));
+            }
+            Some("length") => {
+                hearing.trouble(ProviderTrouble::new(
+                    TroubleKind::Unclear,
+                    None,
+                    "its last answer was cut off at its longest length",
+                ));
+            }
+            Some(_) | None => (),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Event<'a, P> {
+    #[serde(borrow, default, rename = "sessionID")]
+    session: Option<Cow<'a, str>>,
+    part: P,
+}
+
+#[derive(Deserialize)]
+struct Finish<'a> {
+    #[serde(borrow, default)]
+    id: Cow<'a, str>,
+    #[serde(borrow)]
+    reason: Cow<'a, str>,
+    tokens: StepTokens,
+    #[serde(default)]
+    cost: f64,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+struct StepTokens {
+    #[serde(default)]
+    total: u64,
+    input: u64,
+    output: u64,
+    #[serde(default)]
+    reasoning: u64,
+    #[serde(default)]
+    cache: CacheTokens,
+}
+
+#[derive(Deserialize, Clone, Copy, Default)]
+struct CacheTokens {
+    #[serde(default)]
+    read: u64,
+    #[serde(default)]
+    write: u64,
+}
+
+impl From<StepTokens> for Tokens {
+    /// Whether what a model thought is part of its output differs between providers; the sum of all tells.
+    fn from(step: StepTokens) -> Self {
+        let prompt = step.input.saturating_add(step.cache.read).saturating_add(step.cache.write);
+        let thought = step.output.saturating_add(step.reasoning);
+        let output = step.total.saturating_sub(prompt).clamp(step.output, thought);
+        let output = if step.total == 0 { thought } else { output };
+        Self { input: step.input, output, cache_read: step.cache.read, cache_write: step.cache.write }
+    }
+}
+
+impl OpencodeReader {
+    fn step_start(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+        self.reason = None;
+        self.failed = None;
+        if !std::mem::replace(&mut self.greeted, true) {
+            let text = json::text(line);
+            let session =
+                serde_json::from_str::<Event<'_, serde::de::IgnoredAny>>(&text).ok().and_then(|event| event.session);
+            let model = Some(self.model.as_str()).filter(|model| *model != UNKNOWN);
+            hearing.started(session.as_deref(), model, None);
+        }
+        hearing.turn();
+    }
+
+    fn step_finish(&mut self, line: &[u8], hearing: &mut Hearing<'_>) {
+        let text = json::text(line);
+        self.failed = None;
+        let Ok(Event { part, .. }) = serde_json::from_str::<Event<'_, Finish<'_>>>(&text) else {
+            self.doubtful = true;
+            self.reason = None;
+            return;
+        };
+        self.reason = Some(part.reason.into_owned());
+        if self.is_new(&part.id) {
+            hearing.usage(&self.model, part.tokens.into(), Count::Step);
+            self.dollars += part.cost;
+            hearing.billed(self.dollars);
+        }
+    }
+
+    fn is_new(&mut self, step: &str) -> bool {
+        let mut hasher = DefaultHasher::new();
+        step.hash(&mut hasher);
+        if self.steps.len() >= STEPS_MAX {
+            self.steps.clear();
+        }
+        step.is_empty() || self.steps.insert(hasher.finish())
+    }
+}
+
+fn said(line: &[u8], hearing: &mut Hearing<'_>) {
+    #[derive(Deserialize)]
+    struct Said<'a> {
+        #[serde(borrow)]
+        text: Cow<'a, str>,
+    }
+    let text = json::text(line);
+    if let Ok(Event { part, .. }) = serde_json::from_str::<Event<'_, Said<'_>>>(&text) {
+        hearing.says(&part.text);
+    }
+}
+
+/// It tells of a tool when that has ended.
+fn used(line: &[u8], hearing: &mut Hearing<'_>) {
+    #[derive(Deserialize)]
+    struct Used<'a> {
+        #[serde(borrow, default)]
+        tool: Cow<'a, str>,
+        #[serde(borrow)]
+        state: State<'a>,
+    }
+    #[derive(Deserialize)]
+    struct State<'a> {
+        #[serde(borrow, default)]
+        input: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        error: Option<Cow<'a, str>>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Input<'a> {
+        #[serde(borrow, default)]
+        command: Option<Cow<'a, str>>,
+        #[serde(borrow, default)]
+        file_path: Option<Cow<'a, str>>,
+        #[serde(borrow, default)]
+        pattern: Option<Cow<'a, str>>,
+        #[serde(borrow, default)]
+        url: Option<Cow<'a, str>>,
+    }
+    let text = json::text(line);
+    let Ok(Event { part: Used { tool, state }, .. }) = serde_json::from_str::<Event<'_, Used<'_>>>(&text) else {
+        return;
+    };
+    let input = state.input.and_then(|input| serde_json::from_str::<Input<'_>>(input.get()).ok());
+    let what = input.and_then(|input| input.command.or(input.file_path).or(input.pattern).or(input.url));
+    hearing.tool(&tool, json::glance(what.as_deref().unwrap_or_default()));
+    if state.error.is_some_and(|error| DENIALS.iter().any(|words| error.contains(words))) {
+        hearing.denied(&tool);
+    }
+}
+
+/// An error is its end: it exits with 1 even where it tries to go on.
+fn error(line: &[u8], hearing: &mut Hearing<'_>) {
+    #[derive(Deserialize)]
+    struct Failed<'a> {
+        #[serde(borrow)]
+        error: Error<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Error<'a> {
+        #[serde(borrow, default)]
+        name: Cow<'a, str>,
+        #[serde(borrow, default)]
+        data: Data<'a>,
+    }
+    #[derive(Deserialize, Default)]
+    #[serde(rename_all = "camelCase")]
+    struct Data<'a> {
+        #[serde(borrow, default)]
+        message: Cow<'a, str>,
+        #[serde(default)]
+        status_code: Option<u16>,
+        #[serde(borrow, default)]
+        response_headers: BTreeMap<Cow<'a, str>, Cow<'a, str>>,
+    }
+    hearing.done();
+    let text = json::text(line);
+    let Ok(Failed { error: Error { name, data } }) = serde_json::from_str::<Failed<'_>>(&text) else {
+        return hearing.trouble(ProviderTrouble::new(TroubleKind::Unclear, None, "an error that cannot be read"));
+    };
+    let message = if data.message.is_empty() { &name } else { &data.message };
+    match name.as_ref() {
+        "ContextOverflowError" => {
+            hearing.trouble(ProviderTrouble::new(TroubleKind::Context, data.status_code, message))
+        }
+        "ProviderAuthError" => hearing.trouble(ProviderTrouble::new(TroubleKind::Auth, data.status_code, message)),
+        _ => hearing.trouble_said(data.status_code, message),
+    }
+    let wait = data.response_headers.get("retry-after").and_then(|wait| wait.trim().parse().ok());
+    if let Some(seconds) = wait {
+        hearing.trouble_for(Duration::from_secs(seconds));
+    }
+}
+
+#[cfg(test)]
+mod tests;
