@@ -53,6 +53,8 @@ pub(crate) enum Verb {
     Config,
     /// Print the JSON Schema of loop files
     Schema,
+    /// List what roles are told, or show one of the texts
+    Prompts(verbs::prompts::Args),
     /// Show all loops and how they stand
     Status(verbs::status::Args),
     /// List rounds, newest first: of this repository's loops, elsewhere of all

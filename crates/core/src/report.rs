@@ -141,7 +141,7 @@ impl RoundReport {
             item: facts.item.as_ref().map(|item| item.key.clone()),
             actor: facts.started.actor.clone(),
             changes: attempt.map(|attempt| attempt.changes.clone()).unwrap_or_default(),
-            notes: attempt.map(notes).unwrap_or_default(),
+            notes: own_words(facts).chain(attempt.map(notes).unwrap_or_default()).collect(),
             agent_report: attempt.and_then(agent_report),
         };
         report.without_secrets()
@@ -204,6 +204,12 @@ fn staged(facts: &Facts) -> Vec<OutboxLine> {
         receipt: facts.report.clone().filter(|_| item.kind == ActionKind::Report),
     };
     items.iter().map(line).collect()
+}
+
+/// Where the repository's own words stood in for the built-in ones.
+fn own_words(facts: &Facts) -> impl Iterator<Item = String> {
+    let words = facts.started.inputs.iter().filter(|(path, _)| path.starts_with(".loopwright/prompts/"));
+    words.map(|(path, hash)| format!("own words for a role: {path} ({})", hash.chars().take(12).collect::<String>()))
 }
 
 fn notes(attempt: &Attempt) -> Vec<String> {

@@ -1,15 +1,18 @@
-//! Files besides the spec that a round depends on, by content hash, for the record: its loop file, scripts and skills.
+//! Files besides the spec that a round depends on, by content hash, for the record: its loop file, scripts,
+//! skills and own words for roles.
 
-use super::{LoopFile, read_bytes, script_path};
+use super::{LoopFile, prompts, read_bytes, script_path};
 use loopwright::git::UserRepo;
 use std::path::PathBuf;
 
-/// The path and hash of each; a file that cannot be read has been objected to before.
+/// The path and hash of each that is there; one that should be and cannot be read has been objected to before.
 pub(crate) fn hashes(repo: &UserRepo, file: &LoopFile) -> Vec<(String, String)> {
     let tree = &repo.work_tree;
     let scripts = file.spec.agents.values().filter_map(|agent| script_path(agent, tree));
     let skills = file.spec.skills.iter().map(|name| tree.join(".loopwright/skills").join(name));
-    let mut paths: Vec<PathBuf> = std::iter::once(tree.join(&file.file)).chain(scripts).chain(skills).collect();
+    let words = prompts::replaceable().map(|(_, file)| tree.join(file));
+    let files = std::iter::once(tree.join(&file.file)).chain(scripts).chain(skills).chain(words);
+    let mut paths: Vec<PathBuf> = files.collect();
     paths.dedup();
     let hash = |path: PathBuf| {
         let bytes = read_bytes(&path).ok()?;

@@ -9,6 +9,7 @@ mod finding;
 pub(crate) mod inputs;
 mod loops;
 mod objections;
+pub(crate) mod prompts;
 mod providers;
 
 pub(crate) use bindings::script_path;

@@ -1,6 +1,6 @@
 //! What a loop needs around it besides a well-formed file: scripts, skills, a forge this build has, gate scripts in base.
 
-use super::{Context, Finding, LoopFile, bindings};
+use super::{Context, Finding, LoopFile, bindings, prompts};
 use crate::error::CommandError;
 use loopwright::agents::Scripted;
 use loopwright::caches;
@@ -33,6 +33,7 @@ impl Context {
         self.outside_paths(repo, file, &mut found)?;
         found.notes.extend(self.agent_programs(repo, spec).await?);
         found.notes.extend(self.access()?.notes(spec));
+        found.notes.extend(prompts::notes(&repo.work_tree));
         Ok(found)
     }
 

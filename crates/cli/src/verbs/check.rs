@@ -1,7 +1,7 @@
 //! `check [LOOP]`: everything that can be known to be wrong before a round, all of it at once.
 
 use super::Ended;
-use crate::context::{Context, FOLDER, Finding, LoopFile, Objections, error_of};
+use crate::context::{Context, FOLDER, Finding, LoopFile, Objections, error_of, prompts};
 use crate::error::counted;
 use crate::exit::Exit;
 use crate::output::{Look, safe};
@@ -45,6 +45,7 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     // A named loop answers for itself only; its file was read well, or it would not have a name.
     let mut problems = if args.name.is_some() { Vec::new() } else { loops.findings.clone() };
     problems.extend(cx.try_config(Some(&repo.work_tree)).err().unwrap_or_default());
+    problems.extend(prompts::objections(&repo.work_tree));
     let host = cx.host().await;
     let mut lines = Vec::new();
     for file in chosen {

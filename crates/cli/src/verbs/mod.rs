@@ -12,6 +12,7 @@ pub(crate) mod gc;
 pub(crate) mod inbox;
 pub(crate) mod init;
 pub(crate) mod logs;
+pub(crate) mod prompts;
 pub(crate) mod report;
 pub(crate) mod retry;
 pub(crate) mod rounds;
@@ -42,6 +43,7 @@ pub(crate) fn run(verb: Verb, cx: &Context) -> Ended {
         Verb::Config => reading(config::run(cx)),
         Verb::Run(args) => owning(run::run(args, cx)),
         Verb::Schema => schema::run(cx),
+        Verb::Prompts(args) => reading(prompts::run(args, cx)),
         Verb::Status(args) => reading(status::run(args, cx)),
         Verb::Rounds(args) => reading(rounds::run(args, cx)),
         Verb::Show(args) => reading(show::run(args, cx)),

@@ -1,7 +1,7 @@
 //! `run LOOP`: one round now, in the foreground. The exit code is the outcome's.
 
 use super::Ended;
-use crate::context::{Context, LoopFile, error_of, inputs};
+use crate::context::{Context, LoopFile, error_of, inputs, prompts};
 use crate::error::{CommandError, Kind};
 use crate::exit::Exit;
 use crate::posting::{self, Posting};
@@ -85,7 +85,8 @@ async fn chosen(
     let file = loops.find(name)?;
     let spec = cx.with_configured_agents(file.spec.clone(), repo)?;
     let file = LoopFile { file: file.file.clone(), spec };
-    let found = cx.objections(repo, &file).await?.findings;
+    let mut found = cx.objections(repo, &file).await?.findings;
+    found.extend(prompts::objections(&repo.work_tree));
     if !found.is_empty() {
         return Err(error_of(&found));
     }

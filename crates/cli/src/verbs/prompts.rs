@@ -1,0 +1,100 @@
+//! `prompts [show NAME]`: the words of briefs that are the same for every loop, and where a repository has its own.
+
+use super::Ended;
+use crate::context::{Context, prompts};
+use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::output::{Table, safe_lines};
+use loopwright_core::prompt::Text;
+use serde::Serialize;
+use std::path::Path;
+
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: Option<What>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Print one text as it is in effect; a repository's own begins with a copy of it
+    Show {
+        /// Its name
+        #[arg(value_name = "NAME")]
+        name: String,
+    },
+}
+
+/// One text.
+#[derive(Debug, Serialize)]
+struct Line {
+    name: &'static str,
+    about: &'static str,
+    /// The file in which a repository says it otherwise; none for what rules rest on.
+    file: Option<String>,
+    /// Whether that file is in effect.
+    replaced: bool,
+}
+
+/// The document of `prompts --json`.
+#[derive(Debug, Serialize)]
+struct Document {
+    schema: u32,
+    prompts: Vec<Line>,
+}
+
+/// The document of `prompts show --json`.
+#[derive(Debug, Serialize)]
+struct Shown {
+    schema: u32,
+    #[serde(flatten)]
+    line: Line,
+    text: String,
+}
+
+pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+    // Outside a repository the built-in words are still worth reading.
+    let repo = cx.repo().await.ok();
+    let work_tree = repo.as_ref().map(|repo| repo.work_tree.as_path());
+    match args.what {
+        None => list(cx, work_tree),
+        Some(What::Show { name }) => show(cx, work_tree, &name)?,
+    }
+    Ok(Exit::DONE)
+}
+
+fn line(text: Text, work_tree: Option<&Path>) -> Line {
+    let file = prompts::replaceable().find(|(known, _)| *known == text).map(|(_, file)| file);
+    let replaced = work_tree.is_some_and(|tree| prompts::replaced_by(text, tree).is_some());
+    Line { name: text.name(), about: text.about(), file, replaced }
+}
+
+fn list(cx: &Context, work_tree: Option<&Path>) {
+    let prompts = Text::ALL.map(|text| line(text, work_tree)).into();
+    let document = Document { schema: 1, prompts };
+    cx.out.answer(&document, || {
+        let mut table = Table::new(["NAME", "FROM", "ABOUT"]);
+        for line in &document.prompts {
+            let own = line.file.as_deref().filter(|_| line.replaced);
+            table.row([line.name, own.unwrap_or("built in"), line.about]);
+        }
+        let way = "say it otherwise for a repository: loopwright prompts show maker > .loopwright/prompts/maker.md";
+        format!("{}\n{way}", table.render().trim_end())
+    });
+}
+
+fn show(cx: &Context, work_tree: Option<&Path>, name: &str) -> Result<(), CommandError> {
+    let names = Text::ALL.map(Text::name).join(", ");
+    let unknown = || CommandError::invalid(format!("there is no text `{name}`")).hint(format!("one of: {names}"));
+    let text = Text::ALL.into_iter().find(|text| text.name() == name).ok_or_else(unknown)?;
+    let own = work_tree.and_then(|tree| Some(tree.join(prompts::replaced_by(text, tree)?)));
+    let words = match own {
+        None => text.built_in().to_owned(),
+        Some(path) => std::fs::read_to_string(&path)
+            .map_err(|error| CommandError::failed(format!("read `{}`: {error}", path.display())))?,
+    };
+    let shown = Shown { schema: 1, line: line(text, work_tree), text: words };
+    cx.out.answer(&shown, || safe_lines(shown.text.trim_end()));
+    Ok(())
+}
