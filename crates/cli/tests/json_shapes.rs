@@ -175,7 +175,15 @@ fn looks_at_files_and_the_machine_have_their_documented_shapes() {
     // Where everything holds there is nothing to mend, and nobody would see what a fix looks like.
     let mut mended = doctor.clone();
     mended["checks"][0]["fix"] = "install it".into();
+    mended["agents"][0] = serde_json::json!({
+        "agent": "claude", "program": "/usr/bin/claude", "version": "2.1.325", "can": ["starts fresh"], "access": "key",
+        "provider": "anthropic", "key": "ANTHROPIC_API_KEY", "usable": true, "fix": null,
+    });
     check_shape!("doctor", [&doctor, &mended]);
+    words_at(&mended, "agents[].access", "key none");
+    let built_in = world.json("prompts", 0);
+    check_shape!("prompts", [&built_in]);
+    check_shape!("prompts-show", [&world.json("prompts show data", 0), &world.json("prompts show maker", 0)]);
     let first = world.json("init", 0);
     world.repo.write_executable("run-tests.sh", "#!/bin/sh\nexit 1\n");
     check_shape!("init", [&first, &world.json("init", 0)]);

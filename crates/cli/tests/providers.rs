@@ -104,3 +104,58 @@ fn own_sign_in_is_opt_in_and_check_names_the_hosts_it_needs() {
     assert!(checked.contains("uses its own sign-in") && checked.contains("network: [api.anthropic.com"), "{checked}");
     assert!(!checked.contains("dummy"));
 }
+
+/// A program that is an agent by its name and its package, and says so when it is asked.
+fn install(env: TestEnv, agents: &[(&str, &str)]) -> TestEnv {
+    use std::os::unix::fs::PermissionsExt as _;
+    let mut path = loopwright_testkit::TRUSTED_PATH.to_owned();
+    for (agent, version) in agents {
+        let folder = env.root().join("tools").join(agent);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        std::fs::write(folder.join("package.json"), format!("{{\"name\":\"{agent}\",\"version\":\"{version}\"}}"))
+            .expect("a file");
+        let program = folder.join(agent);
+        std::fs::write(&program, "#!/bin/sh\nexit 1\n").expect("a file");
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+        path = format!("{path}:{}", folder.display());
+    }
+    env.with_env("PATH", path)
+}
+
+#[test]
+fn doctor_says_of_each_agent_whether_it_is_here_what_it_can_do_and_by_what_it_asks_its_model() {
+    let env = install(env(), &[("claude", "2.1.325"), ("codex", "0.166.0")]).with_env("ANTHROPIC_API_KEY", KEY);
+    let shown = env.loopwright(["doctor"]).code(0).transcript();
+    let lines: Vec<&str> = shown.lines().skip_while(|line| !line.contains("agent claude")).collect();
+    let lines = lines.join("\n");
+    for part in [
+        "ok    agent claude: 2.1.325; asks anthropic with the key in ANTHROPIC_API_KEY; tells its usage",
+        "gap   agent codex: 0.166.0; has no key for its model provider",
+        "      fix: set OPENAI_API_KEY",
+        "info  agent gemini: not installed\n      fix: `npm install -g @google/gemini-cli`",
+    ] {
+        assert!(lines.contains(part), "{part} in {lines}");
+    }
+    assert!(!shown.contains("dummy"));
+    let document = env.loopwright(["doctor", "--json"]).code(0).json();
+    assert_eq!((&document["agents"][0]["usable"], &document["agents"][1]["usable"]), (&true.into(), &false.into()));
+    assert_eq!(document["agents"][0]["key"], "ANTHROPIC_API_KEY");
+}
+
+#[test]
+fn init_picks_the_first_agent_that_can_ask_its_model_and_another_one_as_its_checker() {
+    let env = install(env(), &[("claude", "2.1.325"), ("codex", "0.166.0")]);
+    let repo = env.repo("r");
+    repo.write("README.md", "hello\n").commit("first");
+    let ran = env.loopwright_in(repo.path(), ["init"]).code(0).transcript();
+    assert!(ran.contains("note: claude is here but has no key: set ANTHROPIC_API_KEY"), "{ran}");
+    assert!(repo.read(".loopwright/loops/first-look.md").contains("maker: { use: scripted,"), "it runs at once");
+    let env = env.with_env("ANTHROPIC_API_KEY", KEY).with_env("OPENAI_API_KEY", KEY);
+    let repo = env.repo("s");
+    repo.write("README.md", "hello\n").commit("first");
+    let picked = env.loopwright_in(repo.path(), ["init", "--json"]).code(0).json();
+    assert_eq!((&picked["maker"], &picked["checker"]), (&"claude".into(), &"codex".into()));
+    let text = repo.read(".loopwright/loops/first-look.md");
+    assert!(text.contains("  maker: { use: claude }\n  checker: { use: codex }\n"), "{text}");
+    env.loopwright_in(repo.path(), ["check"]).code(0);
+}

@@ -12,7 +12,7 @@ use loopwright::store::Store;
 use loopwright::{Engine, EngineError, Identity, Settings};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::prices::Prices;
-use loopwright_core::spec::{CheckedSpec, LoopSpec, Role};
+use loopwright_core::spec::{AgentSpec, CheckedSpec, LoopSpec, Role};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -107,15 +107,20 @@ impl Context {
         Ok(bound.unwrap_or_else(|error| bindings::vanished(&started.spec, Vanished::from(&error))))
     }
 
-    /// A loop with the configuration's agents in the roles for which it names none. They become part of the spec, so that
-    /// the record says who played.
+    /// A loop with the configuration's agents in the roles for which it names none, and else with the first agent that is on
+    /// this machine. They become part of the spec, so that the record says who played.
     pub(crate) fn with_configured_agents(
         &self,
         spec: CheckedSpec,
         repo: &UserRepo,
     ) -> Result<CheckedSpec, CommandError> {
         let effective = self.config(Some(&repo.work_tree))?;
-        let agents = &effective.config().agents;
+        let mut agents = effective.config().agents.clone();
+        if !agents.contains_key(&Role::Maker) && !spec.agents.contains_key(&Role::Maker) {
+            let candidates = self.candidates(Some(&repo.work_tree))?;
+            let first = candidates.into_iter().find(|candidate| candidate.capabilities.is_some());
+            agents.extend(first.map(|first| (Role::Maker, AgentSpec::new(first.agent))));
+        }
         let absent = |role: &&Role| agents.contains_key(role) && !spec.agents.contains_key(role);
         let roles: Vec<_> = [Role::Maker, Role::Checker].iter().filter(absent).copied().collect();
         if roles.is_empty() {

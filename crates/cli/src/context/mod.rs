@@ -7,6 +7,7 @@ mod engine;
 mod environment;
 mod finding;
 pub(crate) mod inputs;
+mod installed;
 mod loops;
 mod objections;
 pub(crate) mod prompts;
@@ -15,8 +16,10 @@ mod providers;
 pub(crate) use bindings::script_path;
 pub(crate) use environment::Environment;
 pub(crate) use finding::{Finding, error_of};
+pub(crate) use installed::Candidate;
 pub(crate) use loops::{FOLDER, LoopFile, Loops, read_bytes};
 pub(crate) use objections::Objections;
+pub(crate) use providers::Standing;
 
 use crate::args::Global;
 use crate::error::CommandError;

@@ -5,7 +5,7 @@
 use super::{Context, Finding, read_bytes};
 use crate::error::CommandError;
 use loopwright::Settings;
-use loopwright::agents::Login;
+use loopwright::agents::{Login, login_hosts};
 use loopwright::agents::providers::{Asks, played};
 use loopwright::egress::{Key, Provider};
 use loopwright_core::config::{Config, Effective, KeySource, ProviderConfig};
@@ -86,9 +86,8 @@ impl Access {
                 Some(format!("agent of the {role}: `{name}` has no key for its model provider; {hint}"))
             }
             Standing::Login => {
-                let login = self.logins.iter().find(|login| login.agent() == agent.agent)?;
-                let names = |host: &&&str| !spec.network.iter().any(|entry| entry.contains(**host));
-                let missing: Vec<&str> = login.hosts().iter().filter(names).copied().collect();
+                let unnamed = |host: &&&str| !spec.network.iter().any(|entry| entry.contains(**host));
+                let missing: Vec<&str> = login_hosts(agent.agent).iter().filter(unnamed).copied().collect();
                 let hosts = match missing.as_slice() {
                     [] => String::new(),
                     hosts => format!("; it talks to its hosts itself, so add `network: [{}]`", hosts.join(", ")),

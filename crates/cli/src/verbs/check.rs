@@ -49,7 +49,9 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     let host = cx.host().await;
     let mut lines = Vec::new();
     for file in chosen {
-        let mut found = cx.objections(&repo, file).await?;
+        // With a configuration that cannot be read, which is told already, the loop stands for itself.
+        let spec = cx.with_configured_agents(file.spec.clone(), &repo).unwrap_or_else(|_| file.spec.clone());
+        let mut found = cx.objections(&repo, &LoopFile { file: file.file.clone(), spec }).await?;
         found.notes.extend(held(file, &host));
         lines.push(line(file, &found));
         problems.extend(found.findings);

@@ -1,5 +1,7 @@
 //! `doctor`: what this machine has and lacks, said honestly, with what to do about each gap.
 
+mod agents;
+
 use super::Ended;
 use crate::context::Context;
 use crate::error::chain;
@@ -16,9 +18,6 @@ use loopwright_core::spec::SandboxMode;
 use serde::Serialize;
 use std::path::Path;
 use std::time::Duration;
-
-/// Agents that people have; this build looks for them and says whether it drives them.
-const AGENTS: [&str; 4] = ["claude", "codex", "opencode", "gemini"];
 
 /// How long a program may take to say its version.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -37,6 +36,7 @@ struct Document {
     /// What holds agents and gates here: `kernel`, or `process` where L2 and L3 are refused.
     boundary: BoundaryLevel,
     checks: Vec<Check>,
+    agents: Vec<agents::Agent>,
 }
 
 /// One thing that was looked at.
@@ -92,12 +92,11 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     let host = cx.host().await;
     checks.push(held(&host));
     checks.extend(host.findings.iter().map(Check::from));
-    for agent in AGENTS {
-        checks.push(found_agent(cx, agent).await);
-    }
+    let (agents, told): (Vec<_>, Vec<_>) = agents::look(cx).await.into_iter().unzip();
+    checks.extend(told);
     let missing = checks.iter().any(|check| check.status == Status::Missing);
     let level = if host.enforces() { BoundaryLevel::Kernel } else { BoundaryLevel::Process };
-    let document = Document { schema: 1, boundary: level, checks };
+    let document = Document { schema: 1, boundary: level, checks, agents };
     cx.out.answer(&document, || page(cx, &document));
     Ok(if missing && args.strict { Exit::FAILED } else { Exit::DONE })
 }
@@ -170,14 +169,6 @@ fn held(host: &Host) -> Check {
             "process: loops at L1 run here with a warning, L2 and L3 are refused; an agent has your own reach",
             refused.fix.unwrap_or_else(|| "see the walls below".to_owned()),
         ),
-    }
-}
-
-async fn found_agent(cx: &Context, agent: &str) -> Check {
-    let name = format!("agent {agent}");
-    match first_line(cx, agent, &["--version"]).await {
-        Some(version) => Check::info(&name, format!("{version}; not driven by this build yet, use `command`")),
-        None => Check::info(&name, "not found"),
     }
 }
 

@@ -5,11 +5,12 @@ mod detect;
 mod example;
 
 use super::Ended;
-use crate::context::Context;
+use crate::context::{Candidate, Context, Standing};
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::output::safe;
 use loopwright::git::{GitErrorKind, UserRepo};
+use loopwright_core::spec::AgentUse;
 use serde::Serialize;
 use std::fs;
 use std::io::{self, Write as _};
@@ -26,20 +27,29 @@ struct Document {
     tests: Option<Vec<String>>,
     /// Agents found on this machine.
     agents: Vec<&'static str>,
+    /// Who plays in the example loop: the first agent that can ask its model, else a script.
+    maker: &'static str,
+    /// Who judges there.
+    checker: &'static str,
     /// What has to be done before a loop can run.
     notes: Vec<String>,
 }
 
 pub(crate) async fn run(cx: &Context) -> Ended {
     let repo = cx.repo().await?;
-    let notes = needed(cx, &repo).await;
+    let mut notes = needed(cx, &repo).await;
     let root = repo.work_tree;
     let tests = detect::tests(&root);
-    let agents = detect::agents(&cx.env.path);
-    let mut document = Document { schema: 1, written: Vec::new(), kept: Vec::new(), tests, agents, notes };
+    let found = cx.candidates(Some(&root))?;
+    let cast = Cast::of(&found);
+    notes.extend(idle(&found));
+    let agents = found.iter().filter(|one| one.installed.is_some()).map(|one| one.agent.word()).collect();
+    let (maker, checker) = (cast.maker.word(), cast.checker.word());
+    let mut document =
+        Document { schema: 1, written: Vec::new(), kept: Vec::new(), tests, agents, maker, checker, notes };
     let files = [
         (".loopwright/config.yaml", example::CONFIG.to_owned()),
-        (".loopwright/loops/first-look.md", example::loop_file(document.tests.as_deref(), &document.agents)),
+        (".loopwright/loops/first-look.md", example::loop_file(document.tests.as_deref(), &cast)),
         (".loopwright/first-look.script", example::SCRIPT.to_owned()),
     ];
     for (name, text) in files {
@@ -51,6 +61,37 @@ pub(crate) async fn run(cx: &Context) -> Ended {
     }
     cx.out.answer(&document, || page(&document));
     Ok(Exit::DONE)
+}
+
+/// Who plays in the example loop.
+pub(super) struct Cast {
+    maker: AgentUse,
+    checker: AgentUse,
+    /// Hosts that an agent with its own sign-in talks to by itself.
+    hosts: Vec<&'static str>,
+}
+
+impl Cast {
+    /// The first agent that can be used, and another one to judge it; a script where there is none.
+    fn of(found: &[Candidate]) -> Self {
+        let mut usable = found.iter().filter(|one| one.is_usable());
+        let Some(maker) = usable.next() else {
+            return Self { maker: AgentUse::Scripted, checker: AgentUse::Scripted, hosts: Vec::new() };
+        };
+        let checker = usable.next().unwrap_or(maker);
+        let own = [maker, checker].into_iter().filter(|one| one.standing == Standing::Login);
+        let mut hosts: Vec<_> = own.flat_map(|one| loopwright::agents::login_hosts(one.agent)).copied().collect();
+        hosts.dedup();
+        Self { maker: maker.agent, checker: checker.agent, hosts }
+    }
+}
+
+/// Agents that are here and cannot ask their model.
+fn idle(found: &[Candidate]) -> impl Iterator<Item = String> {
+    found.iter().filter(|one| one.installed.is_some()).filter_map(|one| match &one.standing {
+        Standing::Lacking(hint) => Some(format!("{} is here but has no key: {hint}", one.agent.word())),
+        Standing::Key(..) | Standing::Login | Standing::Free => None,
+    })
 }
 
 /// Loops work on commits, so a repository without one is told before anything is tried.
@@ -80,7 +121,7 @@ fn page(document: &Document) -> String {
     }
     lines.push(match document.agents.as_slice() {
         [] => "agents none found; the example follows a script, and any command can be an agent".to_owned(),
-        found => format!("agents {}", found.join(", ")),
+        found => format!("agents {}; the example's maker is {}, its checker {}", found.join(", "), document.maker, document.checker),
     });
     lines.extend(document.notes.iter().map(|note| format!("note: {note}")));
     lines.push("next: loopwright check".to_owned());

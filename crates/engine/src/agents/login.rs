@@ -44,17 +44,6 @@ impl Login {
         self.file.is_file()
     }
 
-    /// The hosts that an agent with its own sign-in talks to; a loop has to name them in `network`.
-    #[must_use]
-    pub fn hosts(&self) -> &'static [&'static str] {
-        match self.agent {
-            AgentUse::Claude => &["api.anthropic.com", "console.anthropic.com"],
-            AgentUse::Codex => &["chatgpt.com", "auth.openai.com"],
-            AgentUse::Gemini => &["cloudcode-pa.googleapis.com", "oauth2.googleapis.com"],
-            AgentUse::Opencode | AgentUse::Acp | AgentUse::Command | AgentUse::Scripted => &[],
-        }
-    }
-
     /// What in it nobody may keep or send: every text that is long enough to open something.
     ///
     /// # Errors
@@ -88,6 +77,17 @@ impl Login {
         let mut bytes = Vec::new();
         file.take(BYTES_MAX).read_to_end(&mut bytes)?;
         Ok(bytes)
+    }
+}
+
+/// The hosts that an agent with its own sign-in talks to; a loop has to name them in `network`.
+#[must_use]
+pub fn login_hosts(agent: AgentUse) -> &'static [&'static str] {
+    match agent {
+        AgentUse::Claude => &["api.anthropic.com", "console.anthropic.com"],
+        AgentUse::Codex => &["chatgpt.com", "auth.openai.com"],
+        AgentUse::Gemini => &["cloudcode-pa.googleapis.com", "oauth2.googleapis.com"],
+        AgentUse::Opencode | AgentUse::Acp | AgentUse::Command | AgentUse::Scripted => &[],
     }
 }
 

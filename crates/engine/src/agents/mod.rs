@@ -28,7 +28,7 @@ pub use command::Command;
 pub use error::AgentError;
 pub use installed::{Installed, find, install_hint};
 pub(crate) use listen::LINE_MAX;
-pub use login::Login;
+pub use login::{Login, login_hosts};
 pub use roster::{DRIVEN, driven, driven_by};
 pub use scripted::{Scripted, main_if_asked};
 

@@ -1,7 +1,6 @@
-//! What a repository and a machine look like, from a few files and folders. Guesses only: everything goes into a file that a
+//! What a repository looks like, from a few files and folders. Guesses only: everything goes into a file that a
 //! person reads before it runs.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -63,12 +62,6 @@ fn npm_tests(root: &Path) -> bool {
 fn text(path: &Path) -> String {
     let bytes = fs::read(path).unwrap_or_default();
     String::from_utf8_lossy(&bytes[..bytes.len().min(LOOK_MAX)]).into_owned()
-}
-
-/// Agents on the path, in the order in which they are preferred.
-pub(super) fn agents(path: &OsStr) -> Vec<&'static str> {
-    let there = |name: &&str| std::env::split_paths(path).any(|dir| dir.is_absolute() && dir.join(name).is_file());
-    ["claude", "codex", "opencode", "gemini"].into_iter().filter(there).collect()
 }
 
 #[cfg(test)]

@@ -1,0 +1,109 @@
+//! What `doctor` says about agents: whether their programs are here, what they can do, and by what they ask their models.
+
+use super::{Check, Status};
+use crate::context::{Candidate, Context, Standing};
+use loopwright::agents::{Capabilities, install_hint};
+use loopwright::proc::Proc;
+use loopwright::seam::Seam;
+use serde::Serialize;
+use std::os::unix::fs::DirBuilderExt as _;
+
+/// One agent of the document.
+#[derive(Debug, Serialize)]
+pub(super) struct Agent {
+    /// The word in loop files.
+    agent: &'static str,
+    /// Its program, if it is on this machine.
+    program: Option<String>,
+    version: Option<String>,
+    /// What it can do, in words; empty when it is not here.
+    can: Vec<&'static str>,
+    /// By what it asks its model: `key`, `login`, `none` when there is nothing.
+    access: &'static str,
+    /// Its provider, when it asks by a key, and where the key comes from. Never the key.
+    provider: Option<String>,
+    key: Option<String>,
+    /// Whether a loop that names it would run here.
+    usable: bool,
+    /// What to do if not.
+    fix: Option<String>,
+}
+
+/// All agents, and a line about each.
+pub(super) async fn look(cx: &Context) -> Vec<(Agent, Check)> {
+    let repo = cx.repo().await.ok();
+    let candidates = match cx.candidates(repo.as_ref().map(|repo| repo.work_tree.as_path())) {
+        Ok(candidates) => candidates,
+        // A configuration that cannot be read is told by the check of the store.
+        Err(_) => return Vec::new(),
+    };
+    let mut told = Vec::new();
+    for candidate in candidates {
+        let version = version(&candidate).await;
+        let agent = agent(&candidate, version);
+        let check = check(&candidate, &agent);
+        told.push((agent, check));
+    }
+    told
+}
+
+/// A program is asked for its version only where no file tells it, and then in an empty folder.
+async fn version(candidate: &Candidate) -> Option<String> {
+    let installed = candidate.installed.as_ref()?;
+    if installed.version.is_some() {
+        return installed.version.clone();
+    }
+    let scratch = std::env::temp_dir().join(format!("loopwright-doctor-{}", std::process::id()));
+    std::fs::DirBuilder::new().mode(0o700).create(&scratch).ok()?;
+    let told = installed.ask_version(&Proc::new(Seam::none()), &scratch).await;
+    // What a program left there is of no use to anybody; what cannot be removed goes with the system's temporary files.
+    let _ = std::fs::remove_dir_all(&scratch);
+    told
+}
+
+fn agent(candidate: &Candidate, version: Option<String>) -> Agent {
+    let (access, provider, key) = match &candidate.standing {
+        Standing::Key(provider, place) => ("key", Some(provider.clone()), Some(place.clone())),
+        Standing::Login => ("login", None, None),
+        Standing::Lacking(_) | Standing::Free => ("none", None, None),
+    };
+    let fix = match (&candidate.installed, &candidate.standing) {
+        (None, _) => install_hint(candidate.agent),
+        (Some(_), Standing::Lacking(hint)) => Some(hint.clone()),
+        (Some(_), Standing::Key(..) | Standing::Login | Standing::Free) => None,
+    };
+    let program = candidate.installed.as_ref().map(|installed| installed.program.to_string_lossy().into_owned());
+    let can = candidate.capabilities.map(words).unwrap_or_default();
+    Agent { agent: candidate.agent.word(), program, version, can, access, provider, key, usable: candidate.is_usable(), fix }
+}
+
+/// Capabilities as people would say them.
+fn words(can: Capabilities) -> Vec<&'static str> {
+    let all = [
+        (can.usage, "tells its usage"),
+        (can.tool_allowlist, "keeps to a list of tools"),
+        (can.structured_output, "answers by a schema"),
+        (can.answers && !can.structured_output, "gives its verdict as a message"),
+        (can.session_isolation, "starts fresh"),
+        (can.proxy, "never holds a key"),
+        (can.confined, "works behind walls"),
+    ];
+    all.into_iter().filter(|(able, _)| *able).map(|(_, word)| word).collect()
+}
+
+fn check(candidate: &Candidate, agent: &Agent) -> Check {
+    let name = format!("agent {}", agent.agent);
+    if candidate.installed.is_none() {
+        return Check { fix: agent.fix.clone(), ..Check::info(&name, "not installed") };
+    }
+    let version = agent.version.as_deref().unwrap_or("of an unknown version");
+    let can = if agent.can.is_empty() { "not driven by this build".to_owned() } else { agent.can.join(", ") };
+    let access = match &candidate.standing {
+        Standing::Key(provider, place) => format!("asks {provider} with the key in {place}"),
+        Standing::Login => "uses its own sign-in, which is then in its HOME".to_owned(),
+        Standing::Lacking(_) => "has no key for its model provider".to_owned(),
+        Standing::Free => "asks nobody".to_owned(),
+    };
+    let status = if candidate.is_usable() { Status::Ok } else { Status::Gap };
+    Check { status, fix: agent.fix.clone(), ..Check::ok(&name, format!("{version}; {access}; {can}")) }
+}
