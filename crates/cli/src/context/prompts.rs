@@ -47,7 +47,9 @@ fn objection(file: &str, work_tree: &Path) -> Option<Finding> {
         }
         Ok(bytes) => match String::from_utf8(bytes) {
             Ok(text) if !text.trim().is_empty() => None,
-            Ok(_) => Some(Finding::of_file(file, "it says nothing").with_hint("remove it: the built-in words are then used")),
+            Ok(_) => {
+                Some(Finding::of_file(file, "it says nothing").with_hint("remove it: the built-in words are then used"))
+            }
             Err(error) => Some(Finding::of_file(file, format!("not UTF-8: {error}"))),
         },
     }

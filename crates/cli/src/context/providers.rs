@@ -5,8 +5,8 @@
 use super::{Context, Finding, read_bytes};
 use crate::error::CommandError;
 use loopwright::Settings;
-use loopwright::agents::{Login, login_hosts};
 use loopwright::agents::providers::{Asks, played};
+use loopwright::agents::{Login, login_hosts};
 use loopwright::egress::{Key, Provider};
 use loopwright_core::config::{Config, Effective, KeySource, ProviderConfig};
 use loopwright_core::network::Paths;

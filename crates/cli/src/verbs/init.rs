@@ -121,7 +121,12 @@ fn page(document: &Document) -> String {
     }
     lines.push(match document.agents.as_slice() {
         [] => "agents none found; the example follows a script, and any command can be an agent".to_owned(),
-        found => format!("agents {}; the example's maker is {}, its checker {}", found.join(", "), document.maker, document.checker),
+        found => format!(
+            "agents {}; the example's maker is {}, its checker {}",
+            found.join(", "),
+            document.maker,
+            document.checker
+        ),
     });
     lines.extend(document.notes.iter().map(|note| format!("note: {note}")));
     lines.push("next: loopwright check".to_owned());

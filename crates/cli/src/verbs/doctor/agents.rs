@@ -74,7 +74,17 @@ fn agent(candidate: &Candidate, version: Option<String>) -> Agent {
     };
     let program = candidate.installed.as_ref().map(|installed| installed.program.to_string_lossy().into_owned());
     let can = candidate.capabilities.map(words).unwrap_or_default();
-    Agent { agent: candidate.agent.word(), program, version, can, access, provider, key, usable: candidate.is_usable(), fix }
+    Agent {
+        agent: candidate.agent.word(),
+        program,
+        version,
+        can,
+        access,
+        provider,
+        key,
+        usable: candidate.is_usable(),
+        fix,
+    }
 }
 
 /// Capabilities as people would say them.
