@@ -13,11 +13,13 @@ use crate::known_secrets::KnownSecrets;
 use crate::live::Live;
 use crate::places::Places;
 use crate::proc::Proc;
+use crate::purse::Purse;
 use crate::room::{KeepOut, Rooms, Walls};
 use crate::seam::{Seam, SeamFault};
 use crate::store::{Batch, Mode, OwnerInfo, SqlStore, Store, StoreError, StoreErrorKind};
 use crate::toolchains::{self, Shown};
 use crate::workspace::{self, Workspaces};
+use loopwright_core::config::SharedBudget;
 use loopwright_core::prices::Prices;
 use loopwright_core::round::Boundary;
 use loopwright_core::spec::{AgentSpec, LoopSpec};
@@ -54,6 +56,8 @@ pub struct Settings {
     pub prices: Arc<Prices>,
     /// How long a round may wait for providers in all; without, it is suspended at once.
     pub provider_wait: Duration,
+    /// Ceilings over all loops of a repository, and over everything.
+    pub budget: SharedBudget,
     /// Where tests make the world fail.
     pub seam: Seam,
 }
@@ -91,6 +95,7 @@ impl Settings {
             logins: Vec::new(),
             prices: Arc::default(),
             provider_wait: Duration::from_secs(15 * 60),
+            budget: SharedBudget::default(),
             seam: Seam::none(),
         }
     }
@@ -105,6 +110,8 @@ pub struct Engine {
     pub(crate) git: Git,
     pub(crate) proc: Proc,
     pub(crate) live: Live,
+    /// What agents use right now.
+    pub(crate) purse: Purse,
     /// What this host holds, tried once.
     host: Arc<tokio::sync::OnceCell<Host>>,
     /// One preparation of a base at a time, whichever loop asks.
@@ -134,6 +141,7 @@ impl Engine {
             git,
             proc,
             live: Live::default(),
+            purse: Purse::default(),
             host: Arc::default(),
             bases: Arc::default(),
             setups: Arc::default(),

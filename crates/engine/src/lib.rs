@@ -96,6 +96,7 @@ pub mod outbox;
 pub mod places;
 pub mod proc;
 pub mod progress;
+pub mod purse;
 mod random;
 pub mod report;
 pub mod room;

@@ -44,6 +44,7 @@ fn invocation(root: &Path, role: Role) -> Invocation {
             turns: None,
             usd: None,
             tokens: None,
+            meter: Default::default(),
             output_max: 1 << 20,
         },
         cookie: Cookie::new("agents-test"),

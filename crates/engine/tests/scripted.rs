@@ -120,6 +120,7 @@ impl Stage {
             turns: None,
             usd: None,
             tokens: None,
+            meter: Default::default(),
             output_max: 64 << 20,
         };
         let prefix = Cookie::new("scripted-test").as_str().to_owned();

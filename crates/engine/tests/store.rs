@@ -61,4 +61,8 @@ suite! {
     batch_over_a_limit_is_refused,
     item_without_its_round_is_refused,
     dropped_append_leaves_the_store_usable,
+    every_scope_has_its_own_ceiling_and_names_it,
+    raise_gives_room_for_its_day_or_its_round_only,
+    costs_are_summed_by_group_with_accepted_rounds,
+    money_that_does_not_add_up_is_found,
 }

@@ -30,6 +30,7 @@ impl Context {
         settings.extra_path = self.extra_path(work_tree);
         settings.home = self.env.home.clone();
         settings.known_secrets = self.env.secrets.clone();
+        settings.budget = config.budget;
         settings.prices = Arc::new(Prices::new(config.prices.clone()));
         self.provide(&effective, &mut settings);
         if let Some(who) = &config.identity {

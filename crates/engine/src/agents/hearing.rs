@@ -184,12 +184,15 @@ impl<'a> Hearing<'a> {
         self.usage = Usage::Reported(all);
         self.log.line(AgentEvent::Usage(all));
         let limits = &self.invocation.limits;
-        let (tokens, usd) = (limits.tokens, limits.usd);
+        let (tokens, usd, cost) = (limits.tokens, limits.usd, self.cost());
         if tokens.is_some_and(|most| all.total() > most) {
             self.meet(BudgetLimit::Total);
         }
-        if usd.is_some_and(|most| self.cost() > most) {
+        if usd.is_some_and(|most| cost > most) {
             self.meet(BudgetLimit::Usd);
+        }
+        if let Some(limit) = self.invocation.limits.meter.report(all.total(), cost) {
+            self.meet(limit);
         }
     }
 

@@ -154,8 +154,12 @@ impl<'a> Listener<'a> {
         if self.limits.tokens.is_some_and(|most| tokens.total() > most) {
             self.meet(BudgetLimit::Total);
         }
-        if self.limits.usd.is_some_and(|most| self.prices.of("", tokens) > most) {
+        let cost = self.prices.of("", tokens);
+        if self.limits.usd.is_some_and(|most| cost > most) {
             self.meet(BudgetLimit::Usd);
+        }
+        if let Some(limit) = self.limits.meter.report(tokens.total(), cost) {
+            self.meet(limit);
         }
     }
 

@@ -33,6 +33,7 @@ pub use roster::{DRIVEN, driven, driven_by};
 pub use scripted::{Scripted, main_if_asked};
 
 use crate::proc::{Cancel, Captured, Cookie, How, Proc, Started, Stream};
+use crate::purse::Meter;
 use crate::room::Room;
 use loopwright_core::BoxFuture;
 use loopwright_core::budget::{BudgetLimit, ModelTokens, Tokens, Usage};
@@ -129,8 +130,10 @@ pub struct AgentLimits {
     pub turns: Option<u32>,
     /// Tokens: the tree is ended when a usage report passes this.
     pub tokens: Option<u64>,
-    /// Money at the dearest price: the tree is ended when a usage report passes this.
+    /// Money: the tree is ended when a usage report passes this.
     pub usd: Option<Usd>,
+    /// What is shared with other starts: takes every usage report, and says when a ceiling was passed.
+    pub meter: Meter,
     /// Bytes of output after which the tree is ended.
     pub output_max: u64,
 }

@@ -58,6 +58,7 @@ pub(super) fn without_walls(role: Role) -> Invocation {
             turns: Some(40),
             tokens: None,
             usd: None,
+            meter: Default::default(),
             output_max: 1 << 20,
         },
         cookie: Cookie::from_recorded("lw-r1-c00c1e".to_owned()),

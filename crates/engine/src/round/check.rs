@@ -30,7 +30,7 @@ impl Run<'_> {
         self.stage(Stage::Check, format!("fresh checker with {}", turn.agent.name()));
         let desk = self.desk().await?;
         let (prompt, shown) = self.checker_brief(self.sealed_attempt()?, &desk.nonce).await?;
-        let invocation = self.checker_invocation(attempt, &turn, &desk, prompt)?;
+        let mut invocation = self.checker_invocation(attempt, &turn, &desk, prompt)?;
         let (reserved, day) = (self.reservation(), self.today());
         let started = AgentStarted {
             attempt,
@@ -44,17 +44,19 @@ impl Run<'_> {
             place: turn.place,
             left: turn.left,
         };
-        self.apply(Event::CheckerStarted(started), vec![self.reserve(reserved, day)]).await?;
+        self.start_agent(Event::CheckerStarted(started), reserved, day).await?;
+        invocation.limits.meter = self.meter();
         let starts = self.round.facts().attempt().map_or(1, |attempt| attempt.checker_starts);
         let (outcome, transcript, wall_ms) =
             self.invoke(&turn, &invocation, &format!("checker-{attempt}-{starts}")).await;
         let judgement = self.judge(&desk, outcome.as_ref().ok()).await?;
+        let spend = self.spend_of(&outcome, reserved, wall_ms);
         Ok(Event::Checked(Box::new(Checked {
             attempt,
-            end: end_of(&outcome, self.engine.now_ms())?,
+            end: self.explained(end_of(&outcome, self.engine.now_ms())?, spend.amount()),
             judgement,
             models: self.models_of(&outcome),
-            spend: self.spend_of(&outcome, reserved, wall_ms),
+            spend,
             transcript,
             shown,
         })))

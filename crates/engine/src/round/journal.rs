@@ -2,8 +2,8 @@
 //! spare readers the folding.
 
 use crate::clock;
-use crate::store::{Change, InboxRow, ItemRow, OutboxRow, RoundRow, SpendChange, StatsChange};
-use loopwright_core::budget::Reservation;
+use crate::store::{Change, InboxRow, ItemRow, ItemSpend, LedgerRow, OutboxRow, RoundRow, SpendChange, StatsChange};
+use loopwright_core::budget::{Known, Reservation};
 use loopwright_core::outbox::{self, StagedItem};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::{BoundaryLevel, Delivered, DeliveryResult, Event, Facts, Phase, Round};
@@ -25,6 +25,7 @@ const ITEM_FAILURES_MAX: i64 = 3;
 pub(super) fn changes(before: Option<&Round>, after: &Round, event: &Event, when: &When) -> Vec<Change> {
     let mut changes = vec![Change::Round(round_row(after, when))];
     spend_changes(before, after, when, &mut changes);
+    ledger_rows(before, after, when, &mut changes);
     if entered(before, after, |phase| matches!(phase, Phase::Waiting(_))) {
         outbox_rows(after, "waiting", when, &mut changes);
         changes.push(Change::Inbox(question(after, when)));
@@ -120,6 +121,17 @@ fn spend_changes(before: Option<&Round>, after: &Round, when: &When, changes: &m
     if freed == Reservation::default() && tokens == 0 && micros == 0 {
         return;
     }
+    if let Some(item) = &old.item {
+        changes.push(Change::ItemSpend(ItemSpend {
+            repo: new.started.repo.clone(),
+            loop_name: new.started.spec.name.clone(),
+            item: item.key.clone(),
+            reserved_micros: -clamp(freed.usd.micros()),
+            settled_micros: micros,
+            reserved_tokens: -clamp(freed.tokens),
+            settled_tokens: tokens,
+        }));
+    }
     changes.push(Change::Spend(SpendChange {
         // The day on which the agent started bears its spend, so that what was reserved there is freed there.
         day: bearing(old, when),
@@ -130,6 +142,35 @@ fn spend_changes(before: Option<&Round>, after: &Round, when: &When, changes: &m
         reserved_tokens: -clamp(freed.tokens),
         settled_tokens: tokens,
     }));
+}
+
+/// The lines of every bill that came with a step; a start that cost nothing has one too, so that it can be counted.
+fn ledger_rows(before: Option<&Round>, after: &Round, when: &When, changes: &mut Vec<Change>) {
+    let facts = after.facts();
+    let known = before.map_or(0, |round| round.facts().bills.len());
+    for (start, bill) in facts.bills.iter().enumerate().skip(known) {
+        changes.extend(bill.lines().into_iter().map(|line| {
+            Change::Ledger(LedgerRow {
+                round: facts.started.round.clone(),
+                start: i64::try_from(start).unwrap_or(i64::MAX),
+                model: line.model,
+                day: bill.day.clone().unwrap_or_else(|| clock::day(when.started_ms)),
+                repo: facts.started.repo.clone(),
+                loop_name: facts.started.spec.name.clone(),
+                item: facts.item.as_ref().map(|item| item.key.clone()),
+                attempt: i64::from(bill.attempt),
+                role: bill.role.word().to_owned(),
+                agent: bill.agent.clone(),
+                at_ms: when.now_ms,
+                input: clamp(line.tokens.input),
+                output: clamp(line.tokens.output),
+                cache_read: clamp(line.tokens.cache_read),
+                cache_write: clamp(line.tokens.cache_write),
+                micros: clamp(line.usd.micros()),
+                known: i64::from(line.known == Known::Yes),
+            })
+        }));
+    }
 }
 
 /// The day that bears what the running agent costs. Old records do not say: there it is the round's.

@@ -4,26 +4,22 @@ use super::transcript::Transcript;
 use super::{Run, Trouble, bounds};
 use crate::agents::providers::{self, Asks};
 use crate::agents::{Agent, AgentError, AgentLimits, AgentOutcome, Endpoints, Invocation, Login};
-use crate::clock;
 use crate::proc::{Cancel, Cookie, How};
 use crate::room::{Papers, Seat};
 use crate::staging;
-use crate::store::{Ceiling, Change, Reserve, SpendScope};
 use crate::workspace::Workspace;
 use loopwright_core::BoxFuture;
 use loopwright_core::budget::{self, BudgetLimit, Known, ModelSpend, ModelTokens, Reservation, Spend, Tokens, Usage};
 use loopwright_core::outbox::{self, StagedFile};
 use loopwright_core::prices::Prices;
 use loopwright_core::round::{AgentEnd, AgentRun, AgentStarted, Broke, Event, Feedback, Made, Phase, Stage, Staged};
-use loopwright_core::spec::{AgentSpec, CheckMode, Role};
+use loopwright_core::spec::{AgentSpec, Role};
 use loopwright_core::units::Usd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// Bytes an agent may print before its tree is ended.
-const OUTPUT_MAX: u64 = 512 << 20;
 /// How long after its limit, or after a stop, an agent may take to come back.
 const OVERDUE: Duration = Duration::from_secs(10);
 /// Characters of the maker's last words that are recorded.
@@ -66,7 +62,7 @@ impl Run<'_> {
         let workspace = self.workspace(Stage::Make)?.clone();
         self.warm(&workspace.base, Stage::Make).await?;
         staging::clear(&workspace.outbox).map_err(|error| Trouble::broke(Stage::Make, "outbox", &error))?;
-        let invocation = self.maker_invocation(attempt, &turn, feedback).await?;
+        let mut invocation = self.maker_invocation(attempt, &turn, feedback).await?;
         let (reserved, day) = (self.reservation(), self.today());
         let started = AgentStarted {
             attempt,
@@ -80,7 +76,8 @@ impl Run<'_> {
             place: turn.place,
             left: turn.left,
         };
-        self.apply(Event::MakerStarted(started), vec![self.reserve(reserved, day)]).await?;
+        self.start_agent(Event::MakerStarted(started), reserved, day).await?;
+        invocation.limits.meter = self.meter();
         let starts = self.round.facts().attempt().map_or(1, |attempt| attempt.starts);
         let name = if starts > 1 { format!("maker-{attempt}-{starts}") } else { format!("maker-{attempt}") };
         let (outcome, transcript, wall_ms) = self.invoke(&turn, &invocation, &name).await;
@@ -157,50 +154,6 @@ impl Run<'_> {
         Ok(path)
     }
 
-    /// One start's share of the round.
-    pub(super) fn reservation(&self) -> Reservation {
-        let spec = self.spec();
-        let roles = if spec.check == CheckMode::None { 1 } else { 2 };
-        budget::reservation(&spec.budget.round, spec.attempts, roles)
-    }
-
-    /// The day that bears what starts now.
-    pub(super) fn today(&self) -> String {
-        clock::day(self.engine.now_ms())
-    }
-
-    /// The reservation as a row: refused, with the whole batch, when the day has no room for it.
-    pub(super) fn reserve(&self, reserved: Reservation, day: String) -> Change {
-        let started = &self.round.facts().started;
-        let most = &started.spec.budget.day;
-        let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        Change::Reserve(Reserve {
-            repo: started.repo.clone(),
-            loop_name: started.spec.name.clone(),
-            day,
-            micros: number(reserved.usd.micros()),
-            tokens: number(reserved.tokens),
-            ceilings: vec![Ceiling {
-                scope: SpendScope::Loop,
-                micros: most.usd.map(|usd| number(usd.micros())),
-                tokens: most.tokens.map(number),
-            }],
-        })
-    }
-
-    pub(super) fn agent_limits(&self) -> AgentLimits {
-        let round = self.round.facts().ceilings();
-        let used = self.round.facts().spend.tokens.total();
-        AgentLimits {
-            wall: self.wall_left(),
-            idle: round.idle.map(loopwright_core::units::Span::duration),
-            turns: round.turns,
-            tokens: round.tokens.map(|most| most.saturating_sub(used)),
-            usd: round.usd.map(|most| Usd(most.0.saturating_sub(self.round.facts().spend.usd.0))),
-            output_max: OUTPUT_MAX,
-        }
-    }
-
     /// Where a role of this round reaches the model providers that its agent asks.
     pub(super) fn endpoints(&self, role: Role) -> Endpoints {
         let Some(egress) = self.ways.egress() else { return Endpoints::default() };
@@ -263,7 +216,8 @@ impl Run<'_> {
         reserved: Reservation,
         attempt: u32,
     ) -> Result<Made, Trouble> {
-        let end = end_of(&outcome, self.engine.now_ms())?;
+        let spend = self.spend_of(&outcome, reserved, wall_ms);
+        let end = self.explained(end_of(&outcome, self.engine.now_ms())?, spend.amount());
         let (text, survivors) = match &outcome {
             Ok(outcome) => (outcome.text.chars().take(TEXT_MAX).collect(), u32::from(outcome.leaky)),
             Err(_) => (String::new(), 0),
@@ -274,7 +228,7 @@ impl Run<'_> {
         Ok(Made {
             attempt,
             end,
-            spend: self.spend_of(&outcome, reserved, wall_ms),
+            spend,
             models: self.models_of(&outcome),
             text,
             cannot: outbox::cannot(files),

@@ -12,6 +12,7 @@ mod guard;
 mod isolate;
 pub(crate) mod journal;
 mod make;
+mod money;
 mod probe;
 mod recall;
 mod record;
@@ -35,6 +36,7 @@ use crate::git::{Base, UserRepo};
 use crate::live::Here;
 use crate::proc::Cancel;
 use crate::progress::{Notice, Progress};
+use crate::purse::Seat;
 use crate::room::Rooms;
 use crate::store::{Batch, Change, NewEvent, StoreError, StoreErrorKind};
 use crate::workspace::{Sealed as SealedTree, Workspace, WorkspaceError, Workspaces};
@@ -83,6 +85,8 @@ pub(crate) struct Run<'a> {
     started_ms: i64,
     item_failures: i64,
     begun: Instant,
+    /// The running agent's place in the purse.
+    seat: Option<Seat>,
     /// Keeps others of this process from the round.
     _here: Here,
 }
@@ -97,7 +101,7 @@ pub(crate) enum Trouble {
     /// Somebody stopped it.
     Stopped,
     /// A ceiling leaves no room for an agent.
-    Ceiling(BudgetLimit, &'static str),
+    Ceiling(BudgetLimit, String),
 }
 
 impl From<StoreError> for Trouble {
@@ -177,7 +181,7 @@ impl Run<'_> {
             Trouble::Stopped => {
                 Event::Stopped(Stopped { by: StoppedBy::Signal, text: "stopped by a signal".to_owned() })
             }
-            Trouble::Ceiling(limit, text) => Event::Ceiling(Ceiling { limit, text: text.to_owned() }),
+            Trouble::Ceiling(limit, text) => Event::Ceiling(Ceiling { limit, text }),
         };
         match self.apply(event, Vec::new()).await {
             Ok(actions) => Ok(actions),
@@ -201,7 +205,9 @@ impl Run<'_> {
         let mut changes = extra;
         changes.extend(journal::changes(Some(&self.round), &round, &event, &when));
         self.write(&event, changes, when.now_ms).await?;
+        let bills = self.round.facts().bills.len();
         self.round = round;
+        self.settle_seat(bills);
         self.progress.notice(&Notice::Moved(&self.round));
         Ok(actions)
     }
@@ -216,8 +222,8 @@ impl Run<'_> {
         };
         match self.engine.append(batch).await {
             Ok(index) => self.index = index,
-            Err(error) if matches!(error.kind, StoreErrorKind::OverCeiling { .. }) => {
-                return Err(Trouble::Ceiling(BudgetLimit::Day, "the loop's day has no room for another agent"));
+            Err(StoreError { kind: StoreErrorKind::OverCeiling { full, spend, .. }, .. }) => {
+                return Err(self.refused(&full, &spend));
             }
             Err(error) => return Err(error.into()),
         }
@@ -267,7 +273,10 @@ impl Run<'_> {
         let spec = self.spec();
         let whole = spec.timeout.or(spec.budget.round.wall);
         match whole.filter(|whole| self.begun.elapsed() >= whole.duration()) {
-            Some(_) => Err(Trouble::Ceiling(BudgetLimit::Wall, "the round's wall time is used up")),
+            Some(whole) => {
+                let text = format!("the round's wall time of {whole} is used up; raise `budget.round.wall`");
+                Err(Trouble::Ceiling(BudgetLimit::Wall, text))
+            }
             None => Ok(()),
         }
     }

@@ -28,13 +28,14 @@ impl Run<'_> {
         let history = history.map(|row| {
             format!("{} {}: {}", clock::rfc3339(row.started_ms), row.outcome.as_deref().unwrap_or("open"), row.summary)
         });
+        let accounts = self.accounts().await?;
         let items = store.items(&repo, &name, ITEMS).await?;
         let settled = items.into_iter().filter(|item| item.state != "failed").map(|item| item.key);
         Ok(Event::Recalled(Recalled {
             day_micros: u64::try_from(spend.reserved_micros.saturating_add(spend.settled_micros)).unwrap_or(0),
             settled_items: bounds::list(settled),
             history: history.collect(),
-            accounts: Vec::new(),
+            accounts,
         }))
     }
 }

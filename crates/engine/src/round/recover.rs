@@ -188,6 +188,7 @@ impl<'a> Run<'a> {
             round: recorded.round,
             item_failures,
             begun: Instant::now(),
+            seat: None,
             _here: here,
         })
     }

@@ -114,6 +114,7 @@ impl<'a> Run<'a> {
             started_ms,
             item_failures,
             begun: Instant::now(),
+            seat: None,
             _here: here,
         };
         run.record_birth(&event).await?;

@@ -9,10 +9,8 @@ use super::conn::{Conn, Dialect, Outcome, args};
 use super::error::{During as _, StoreError, StoreErrorKind};
 use super::open::{Ownership, SqlStore, Writer};
 use super::owner;
-use super::read;
-use super::rows::{
-    Batch, Ceiling, Change, Reserve, RoundRow, SpendChange, StatsChange, StoredEvent, Table, insert_sql,
-};
+use super::reserve;
+use super::rows::{Batch, Change, RoundRow, StatsChange, StoredEvent, Table, insert_sql};
 use super::sqlite::Access;
 
 /// The largest body of an event or an item.
@@ -171,6 +169,9 @@ fn within_limits(batch: &Batch) -> Outcome<()> {
     let amounts = batch.changes.iter().flat_map(|change| match change {
         Change::Spend(s) => vec![s.reserved_micros, s.settled_micros, s.reserved_tokens, s.settled_tokens],
         Change::Reserve(r) => vec![r.micros, r.tokens],
+        Change::ItemSpend(s) => vec![s.reserved_micros, s.settled_micros, s.reserved_tokens, s.settled_tokens],
+        Change::Ledger(l) => vec![l.input, l.output, l.cache_read, l.cache_write, l.micros],
+        Change::Raise(r) => vec![r.micros, r.tokens],
         _ => vec![],
     });
     match amounts.into_iter().find(|amount| amount.unsigned_abs() > AMOUNT_MAX as u64) {
@@ -271,10 +272,18 @@ async fn apply(conn: &mut Conn, batch: &Batch, change: &Change) -> Outcome<()> {
         Change::Inbox(row) => put(conn, row).await,
         Change::InboxClosed { id } => close_question(conn, id, batch.at_ms).await,
         Change::Item(row) => put(conn, row).await,
-        Change::Spend(row) => add_spend(conn, row).await,
-        Change::Reserve(reserve) => add_reserve(conn, reserve).await,
+        Change::Spend(row) => reserve::add_spend(conn, row).await,
+        Change::Reserve(wanted) => reserve::reserve(conn, wanted).await,
+        Change::ItemSpend(row) => reserve::add_item_spend(conn, row).await,
+        Change::Ledger(row) => insert(conn, row).await,
+        Change::Raise(row) => insert(conn, row).await,
         Change::Stats(row) => add_stats(conn, row).await,
     }
+}
+
+/// A row that must not be there yet: what was spent once is written once.
+async fn insert<T: Table>(conn: &mut Conn, row: &T) -> Outcome<()> {
+    conn.exec(insert_sql::<T>(), &row.args()).await.map(drop)
 }
 
 async fn put<T: Table>(conn: &mut Conn, row: &T) -> Outcome<()> {
@@ -304,16 +313,6 @@ async fn close_question(conn: &mut Conn, id: &str, at_ms: i64) -> Outcome<()> {
     }
 }
 
-async fn add_spend(conn: &mut Conn, row: &SpendChange) -> Outcome<()> {
-    static ADD: LazyLock<String> = LazyLock::new(|| {
-        let sums = SpendChange::COLUMNS[3..].iter().map(|c| format!("{c} = spend.{c} + excluded.{c}"));
-        let sums: Vec<_> = sums.collect();
-        let insert = insert_sql::<SpendChange>();
-        format!("{insert} ON CONFLICT (day, repo, loop_name) DO UPDATE SET {}", sums.join(", "))
-    });
-    conn.exec(ADD.as_str(), &row.args()).await.map(drop)
-}
-
 async fn add_stats(conn: &mut Conn, row: &StatsChange) -> Outcome<()> {
     static ADD: LazyLock<String> = LazyLock::new(|| {
         let sets = StatsChange::COLUMNS[2..].iter().map(|c| match c.starts_with("last_") {
@@ -325,43 +324,4 @@ async fn add_stats(conn: &mut Conn, row: &StatsChange) -> Outcome<()> {
         format!("{insert} ON CONFLICT (repo, loop_name) DO UPDATE SET {}", sets.join(", "))
     });
     conn.exec(ADD.as_str(), &row.args()).await.map(drop)
-}
-
-/// Adds the reservation, then looks at each ceiling; an error rolls the whole batch back. The owner's row
-/// is locked, so no other reservation comes between.
-async fn add_reserve(conn: &mut Conn, reserve: &Reserve) -> Outcome<()> {
-    add_spend(
-        conn,
-        &SpendChange {
-            day: reserve.day.clone(),
-            repo: reserve.repo.clone(),
-            loop_name: reserve.loop_name.clone(),
-            reserved_micros: reserve.micros,
-            settled_micros: 0,
-            reserved_tokens: reserve.tokens,
-            settled_tokens: 0,
-        },
-    )
-    .await?;
-    for ceiling in &reserve.ceilings {
-        under(conn, reserve, ceiling).await?;
-    }
-    Ok(())
-}
-
-async fn under(conn: &mut Conn, reserve: &Reserve, ceiling: &Ceiling) -> Outcome<()> {
-    let Reserve { repo, loop_name, day, .. } = reserve;
-    let (sql, values) = read::spend_sql(ceiling.scope);
-    let row = conn.row(sql, &args![day, repo, loop_name][..values]).await?;
-    let spend = row.as_ref().map(read::read_spend).transpose()?.unwrap_or_default();
-    let scope = format!("{:?}", ceiling.scope).to_lowercase();
-    let money = (spend.reserved_micros + spend.settled_micros, ceiling.micros, "micro-dollars");
-    let tokens = (spend.reserved_tokens + spend.settled_tokens, ceiling.tokens, "tokens");
-    for (wanted, limit, unit) in [money, tokens] {
-        if let Some(ceiling) = limit.filter(|limit| wanted > *limit) {
-            let what = format!("a {scope} day's spend in {unit}");
-            return Err(StoreErrorKind::OverCeiling { what, wanted, ceiling });
-        }
-    }
-    Ok(())
 }

@@ -1,6 +1,7 @@
 //! What can go wrong with a store, and the one place where the databases' own codes get a meaning.
 //! It does not decide what to do about an error.
 
+use super::money::{Ceiling, SpendRow};
 use super::owner::OwnerRow;
 
 /// A store operation that did not happen: what was being done, and why not.
@@ -45,10 +46,14 @@ pub enum StoreErrorKind {
     OverCeiling {
         /// Which scope and unit.
         what: String,
-        /// What the day would come to.
+        /// What the scope would come to.
         wanted: i64,
         /// What is allowed.
         ceiling: i64,
+        /// Whose ceiling it is, with everything that was added to it.
+        full: Box<Ceiling>,
+        /// What the scope has without this reservation.
+        spend: Box<SpendRow>,
     },
     /// The database was written by a newer Loopwright.
     #[error("the store has schema version {found}, this binary knows up to {known}; use a newer loopwright")]

@@ -13,11 +13,18 @@ pub(super) struct Migration {
 }
 
 /// All versions in order; the n-th leads to version n + 1.
-pub(super) const ALL: &[Migration] = &[Migration {
-    common: include_str!("../../migrations/0001.sql"),
-    sqlite: include_str!("../../migrations/0001.sqlite.sql"),
-    postgres: include_str!("../../migrations/0001.postgres.sql"),
-}];
+pub(super) const ALL: &[Migration] = &[
+    Migration {
+        common: include_str!("../../migrations/0001.sql"),
+        sqlite: include_str!("../../migrations/0001.sqlite.sql"),
+        postgres: include_str!("../../migrations/0001.postgres.sql"),
+    },
+    Migration {
+        common: include_str!("../../migrations/0002.sql"),
+        sqlite: include_str!("../../migrations/0002.sqlite.sql"),
+        postgres: include_str!("../../migrations/0002.postgres.sql"),
+    },
+];
 
 /// The newest version in a list.
 pub(super) fn known(all: &[Migration]) -> i64 {

@@ -13,10 +13,12 @@ mod chain;
 mod conn;
 mod error;
 mod migrate;
+mod money;
 mod open;
 mod owner;
 mod postgres;
 mod read;
+mod reserve;
 mod rows;
 mod sqlite;
 mod verify;
@@ -25,11 +27,14 @@ use std::pin::Pin;
 
 pub(crate) use append::BODY_MAX;
 pub use error::{StoreError, StoreErrorKind};
+pub use money::{
+    Ceiling, CostRow, CostsBy, CostsQuery, ItemSpend, LedgerRow, RaiseRow, Reserve, SpendChange, SpendRow, SpendScope,
+};
 pub use open::{Mode, SqlStore};
 pub use owner::{OwnerInfo, OwnerRow};
 pub use rows::{
-    Batch, Ceiling, Change, InboxQuery, InboxRow, ItemRow, LoopRow, NewEvent, OutboxRow, Reserve, RoundRow,
-    RoundsQuery, RoundsWhich, SpendChange, SpendRow, SpendScope, StatsChange, StoredEvent,
+    Batch, Change, InboxQuery, InboxRow, ItemRow, LoopRow, NewEvent, OutboxRow, RoundRow, RoundsQuery, RoundsWhich,
+    StatsChange, StoredEvent,
 };
 pub use verify::{Broken, VerifyReport};
 
@@ -99,6 +104,21 @@ pub trait Store: Send + Sync {
 
     /// The spend of one day by repository and loop: what `status` shows.
     fn spends<'a>(&'a self, day: &'a str) -> Answer<'a, Vec<SpendChange>>;
+
+    /// What one item cost over all its rounds.
+    fn item_spend<'a>(&'a self, repo: &'a str, loop_name: &'a str, item: &'a str) -> Answer<'a, SpendRow>;
+
+    /// What people added to the budgets of one day, for the day or for a round; oldest first.
+    fn raises<'a>(&'a self, day: &'a str) -> Answer<'a, Vec<RaiseRow>>;
+
+    /// What people added to the budget of a loop's day and, on top, to one round: millionths of a dollar and tokens.
+    fn raised<'a>(&'a self, repo: &'a str, loop_name: &'a str, day: &'a str, round: &'a str) -> Answer<'a, (i64, i64)>;
+
+    /// What was spent, in groups, dearest first: one query, answered from the ledger.
+    fn costs(&self, query: CostsQuery) -> Answer<'_, Vec<CostRow>>;
+
+    /// The lines of what the starts of one round cost.
+    fn ledger<'a>(&'a self, round: &'a str) -> Answer<'a, Vec<LedgerRow>>;
 
     /// The events after a global number, oldest first: what `logs -f` polls.
     fn tail(&self, after_seq: i64, limit: u32) -> Answer<'_, Vec<StoredEvent>>;

@@ -205,26 +205,26 @@ mod tests {
     async fn failed_migration_changes_nothing_and_the_next_start_goes_on() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("store.db");
-        own(&path, migrate::ALL).await.expect("version 1").close().await.expect("close");
-        own(&path, &[migrate::ALL[0], BROKEN]).await.err().expect("the step fails");
-        own(&path, migrate::ALL).await.expect("it is still version 1").close().await.expect("close");
-        let store = own(&path, &[migrate::ALL[0], NEXT]).await.expect("version 2");
+        own(&path, migrate::ALL).await.expect("version 2").close().await.expect("close");
+        own(&path, &[migrate::ALL[0], migrate::ALL[1], BROKEN]).await.err().expect("the step fails");
+        own(&path, migrate::ALL).await.expect("it is still version 2").close().await.expect("close");
+        let store = own(&path, &[migrate::ALL[0], migrate::ALL[1], NEXT]).await.expect("version 3");
         assert!(store.verify().await.expect("verify").is_ok());
         store.close().await.expect("close");
         let newer = own(&path, migrate::ALL).await.err();
-        assert_eq!(newer, Some(StoreErrorKind::Newer { found: 2, known: 1 }));
+        assert_eq!(newer, Some(StoreErrorKind::Newer { found: 3, known: 2 }));
     }
 
     #[tokio::test]
     async fn migration_leaves_a_backup_that_the_older_binary_opens() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("store.db");
-        own(&path, migrate::ALL).await.expect("version 1").close().await.expect("close");
-        own(&path, &[migrate::ALL[0], NEXT]).await.expect("version 2").close().await.expect("close");
-        let backup = dir.path().join("store.db.bak-v1");
+        own(&path, migrate::ALL).await.expect("version 2").close().await.expect("close");
+        own(&path, &[migrate::ALL[0], migrate::ALL[1], NEXT]).await.expect("version 3").close().await.expect("close");
+        let backup = dir.path().join("store.db.bak-v2");
         let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&backup).expect("a backup"));
         assert_eq!(mode & 0o777, 0o600);
-        own(&backup, migrate::ALL).await.expect("the backup is version 1");
+        own(&backup, migrate::ALL).await.expect("the backup is version 2");
     }
 
     /// The steps of SQLite's plan for a query, one line each.

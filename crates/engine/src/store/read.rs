@@ -3,14 +3,16 @@
 
 use super::conn::{Arg, Column as _, Outcome, Row, args};
 use super::error::{During as _, StoreError, StoreErrorKind};
+use super::money::{CostRow, CostsQuery, LedgerRow, RaiseRow, SpendChange, SpendRow, SpendScope};
 use super::open::SqlStore;
 use super::owner::{self, OwnerRow};
+use super::reserve;
 use super::rows::{
-    Batch, InboxQuery, InboxRow, ItemRow, LoopRow, OutboxRow, RoundRow, RoundsQuery, RoundsWhich, SpendChange,
-    SpendRow, SpendScope, StoredEvent, Table, select,
+    Batch, InboxQuery, InboxRow, ItemRow, LoopRow, OutboxRow, RoundRow, RoundsQuery, RoundsWhich, StoredEvent, Table,
+    select,
 };
 use super::sqlite::Access;
-use super::verify::VerifyReport;
+use super::verify::{LEDGER_VERSION, VerifyReport};
 use super::{Answer, Store};
 
 /// The most rows one page may have.
@@ -37,6 +39,22 @@ impl SqlStore {
             *slot = Some(conn);
         }
         answer.and_then(|rows| rows.iter().map(read).collect()).during(doing)
+    }
+
+    /// The same about money, which a store of an earlier version that was not migrated yet does not have.
+    async fn fetch_money<T>(
+        &self,
+        what: &str,
+        sql: String,
+        args: &[Arg<'_>],
+        read: fn(&Row) -> Outcome<T>,
+    ) -> Result<Vec<T>, StoreError> {
+        let version = "SELECT schema_version FROM meta WHERE id = 1".to_owned();
+        let version = self.fetch("the version", version, &[], |row| row.get::<i64>(0)).await?;
+        match version.first() {
+            Some(version) if *version >= LEDGER_VERSION => self.fetch(what, sql, args, read).await,
+            _ => Ok(Vec::new()),
+        }
     }
 
     async fn all<T: Table>(&self, rest: &str, args: &[Arg<'_>]) -> Result<Vec<T>, StoreError> {
@@ -94,28 +112,6 @@ pub(super) const INBOX_ALL: &str = "ORDER BY created_ms, id LIMIT $1";
 pub(super) const OUTBOX: &str = "WHERE round = $1 ORDER BY position";
 pub(super) const ITEMS: &str = "WHERE repo = $1 AND loop_name = $2 ORDER BY updated_ms DESC LIMIT $3";
 pub(super) const LOOPS: &str = "ORDER BY repo, loop_name";
-
-/// The query for the spend of a day (`$1`) in a scope, and how many of day, repository and loop it binds.
-pub(super) fn spend_sql(scope: SpendScope) -> (String, usize) {
-    // PostgreSQL sums big integers as numerics, so the sums are cast back.
-    let sum = |column| format!("CAST(COALESCE(SUM({column}), 0) AS BIGINT)");
-    let columns = ["reserved_micros", "settled_micros", "reserved_tokens", "settled_tokens"].map(sum).join(", ");
-    let (rest, values) = match scope {
-        SpendScope::Fleet => ("", 1),
-        SpendScope::Repo => (" AND repo = $2", 2),
-        SpendScope::Loop => (" AND repo = $2 AND loop_name = $3", 3),
-    };
-    (format!("SELECT {columns} FROM spend WHERE day = $1{rest}"), values)
-}
-
-pub(super) fn read_spend(row: &Row) -> Outcome<SpendRow> {
-    Ok(SpendRow {
-        reserved_micros: row.get(0)?,
-        settled_micros: row.get(1)?,
-        reserved_tokens: row.get(2)?,
-        settled_tokens: row.get(3)?,
-    })
-}
 
 impl Store for SqlStore {
     fn append(&self, batch: Batch) -> Answer<'_, i64> {
@@ -209,10 +205,49 @@ impl Store for SqlStore {
 
     fn spend<'a>(&'a self, scope: SpendScope, repo: &'a str, loop_name: &'a str, day: &'a str) -> Answer<'a, SpendRow> {
         Box::pin(async move {
-            let (sql, values) = spend_sql(scope);
-            let args = &args![day, repo, loop_name][..values];
-            let mut rows = self.fetch("spend", sql, args, read_spend).await?;
+            let span = reserve::span(scope, day);
+            let (sql, values) = reserve::spend_sql(scope);
+            let args = &args![&span.0, &span.1, repo, loop_name][..values];
+            let mut rows = self.fetch("spend", sql, args, reserve::read_spend).await?;
             Ok(rows.pop().unwrap_or_default())
+        })
+    }
+
+    fn item_spend<'a>(&'a self, repo: &'a str, loop_name: &'a str, item: &'a str) -> Answer<'a, SpendRow> {
+        Box::pin(async move {
+            let sql = reserve::ITEM_SPEND.to_owned();
+            let mut rows =
+                self.fetch_money("item spend", sql, args![repo, loop_name, item], reserve::read_spend).await?;
+            Ok(rows.pop().unwrap_or_default())
+        })
+    }
+
+    fn raises<'a>(&'a self, day: &'a str) -> Answer<'a, Vec<RaiseRow>> {
+        Box::pin(async move {
+            let sql = select::<RaiseRow>("WHERE day = $1 ORDER BY at_ms, id");
+            self.fetch_money("raises", sql, args![day], RaiseRow::read).await
+        })
+    }
+
+    fn raised<'a>(&'a self, repo: &'a str, loop_name: &'a str, day: &'a str, round: &'a str) -> Answer<'a, (i64, i64)> {
+        Box::pin(async move {
+            let args = args![repo, loop_name, day, round];
+            let mut rows = self.fetch_money("raises", reserve::RAISED.to_owned(), args, reserve::read_raised).await?;
+            Ok(rows.pop().unwrap_or_default())
+        })
+    }
+
+    fn costs(&self, query: CostsQuery) -> Answer<'_, Vec<CostRow>> {
+        Box::pin(async move {
+            let (sql, args) = super::money::costs_sql(&query);
+            self.fetch_money("costs", sql, &args, CostRow::read).await
+        })
+    }
+
+    fn ledger<'a>(&'a self, round: &'a str) -> Answer<'a, Vec<LedgerRow>> {
+        Box::pin(async move {
+            let sql = select::<LedgerRow>("WHERE round = $1 ORDER BY start, model");
+            self.fetch_money("ledger", sql, args![round], LedgerRow::read).await
         })
     }
 

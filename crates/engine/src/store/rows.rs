@@ -4,6 +4,7 @@
 use std::sync::LazyLock;
 
 use super::conn::{Arg, Column, Outcome, Row};
+use super::money::{ItemSpend, LedgerRow, RaiseRow, Reserve, SpendChange};
 
 /// A row type with its table: columns have the names of the fields.
 pub(super) trait Table: Sized {
@@ -33,7 +34,7 @@ pub(super) fn insert_sql<T: Table>() -> String {
     format!("INSERT INTO {} ({}) VALUES ({})", T::NAME, quoted(T::COLUMNS), holes.join(", "))
 }
 
-fn upsert_sql<T: Table>() -> String {
+pub(super) fn upsert_sql<T: Table>() -> String {
     let fresh = T::COLUMNS.iter().filter(|column| !T::KEY.contains(column));
     let sets: Vec<_> = fresh.map(|column| format!("\"{column}\" = excluded.\"{column}\"")).collect();
     let key = quoted(T::KEY);
@@ -69,6 +70,8 @@ macro_rules! table {
         }
     };
 }
+
+pub(super) use table;
 
 /// An event to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,6 +136,12 @@ pub enum Change {
     Spend(SpendChange),
     /// Adds to a day's reservations if every ceiling holds.
     Reserve(Reserve),
+    /// Adds to what an item cost over all its rounds.
+    ItemSpend(ItemSpend),
+    /// Writes a line of what a start of an agent cost.
+    Ledger(LedgerRow),
+    /// Adds room to a budget.
+    Raise(RaiseRow),
     /// Adds to a loop's counters.
     Stats(StatsChange),
 }
@@ -296,77 +305,6 @@ table! {
 
 /// What is added to a loop's counters; a missing `last_…` keeps what is there.
 pub type StatsChange = LoopRow;
-
-table! {
-    /// What is added to a day's spend; negative numbers take back.
-    SpendChange in "spend" by ["day", "repo", "loop_name"];
-    /// The day, `YYYY-MM-DD`.
-    day: String,
-    /// The repository's id.
-    repo: String,
-    /// The loop's name.
-    loop_name: String,
-    /// Money held back for what runs, in millionths of a US dollar.
-    reserved_micros: i64,
-    /// Money spent.
-    settled_micros: i64,
-    /// Tokens held back.
-    reserved_tokens: i64,
-    /// Tokens spent.
-    settled_tokens: i64,
-}
-
-/// Adds to a day's reservations, unless a ceiling would be passed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reserve {
-    /// The repository's id.
-    pub repo: String,
-    /// The loop's name.
-    pub loop_name: String,
-    /// The day, `YYYY-MM-DD`.
-    pub day: String,
-    /// Money to hold back, in millionths of a US dollar.
-    pub micros: i64,
-    /// Tokens to hold back.
-    pub tokens: i64,
-    /// What the day may come to, settled and reserved together.
-    pub ceilings: Vec<Ceiling>,
-}
-
-/// A limit of one day in one scope; a missing number is no limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ceiling {
-    /// Whose spend counts.
-    pub scope: SpendScope,
-    /// Money, in millionths of a US dollar.
-    pub micros: Option<i64>,
-    /// Tokens.
-    pub tokens: Option<i64>,
-}
-
-/// Whose spend counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SpendScope {
-    /// One loop of one repository.
-    Loop,
-    /// All loops of one repository.
-    Repo,
-    /// Everything in the store.
-    Fleet,
-}
-
-/// The spend of one day.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SpendRow {
-    /// Money held back, in millionths of a US dollar.
-    pub reserved_micros: i64,
-    /// Money spent.
-    pub settled_micros: i64,
-    /// Tokens held back.
-    pub reserved_tokens: i64,
-    /// Tokens spent.
-    pub settled_tokens: i64,
-}
 
 /// Which rounds, newest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -145,7 +145,55 @@ async fn walk(conn: &mut Conn, report: &mut VerifyReport, last: &mut Option<Stri
         }
     }
     ends_at(&head, report.events, &hash)?;
-    pages(conn, "PRAGMA integrity_check(1)").await
+    pages(conn, "PRAGMA integrity_check(1)").await?;
+    report.broken = unbalanced(conn).await?;
+    Ok(())
+}
+
+/// From this version on a store has a ledger.
+pub(super) const LEDGER_VERSION: i64 = 2;
+
+const TOKENS: &str = "input + output + cache_read + cache_write";
+
+/// A sum of money that is not the same in all its places: the ledger, the rounds, the days, the items. Each question is one
+/// statement, because a writer may be at work.
+async fn unbalanced(conn: &mut Conn) -> Outcome<Option<Broken>> {
+    let version = conn.row("SELECT schema_version FROM meta WHERE id = 1", &[]).await?;
+    let version: i64 = version.map_or(Ok(0), |row| row.get(0))?;
+    if version < LEDGER_VERSION {
+        return Ok(None);
+    }
+    let rounds = format!(
+        "SELECT rounds.id, rounds.spend_micros, COALESCE(lines.micros, 0), rounds.spend_tokens, COALESCE(lines.tokens, 0) \
+         FROM rounds LEFT JOIN (SELECT round, CAST(SUM(micros) AS BIGINT) AS micros, CAST(SUM({TOKENS}) AS BIGINT) AS tokens \
+                                FROM ledger GROUP BY round) lines ON lines.round = rounds.id \
+         WHERE rounds.spend_micros <> COALESCE(lines.micros, 0) OR rounds.spend_tokens <> COALESCE(lines.tokens, 0) LIMIT 1"
+    );
+    if let Some(row) = conn.row(rounds, &[]).await? {
+        let (round, sums): (String, [i64; 4]) = (row.get(0)?, [row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?]);
+        let [micros, lines, tokens, line_tokens] = sums;
+        let why = format!(
+            "the round has spent {micros} millionths and {tokens} tokens, its lines in the ledger come to {lines} and {line_tokens}"
+        );
+        return Ok(Some(Broken { seq: None, round: Some(round), why }));
+    }
+    for (place, only, table) in [("days", "", "spend"), ("items", "WHERE item IS NOT NULL", "item_spend")] {
+        let sum = |what: &str, from: &str| format!("(SELECT CAST(COALESCE(SUM({what}), 0) AS BIGINT) FROM {from})");
+        let lines = [sum("micros", &format!("ledger {only}")), sum(TOKENS, &format!("ledger {only}"))].join(", ");
+        let start = |what: &str| if table == "spend" { sum(what, "ledger_start") } else { "0".to_owned() };
+        let sums = [("settled_micros", "micros"), ("settled_tokens", "tokens")];
+        let sums = sums.map(|(what, before)| format!("{} + {}", sum(what, table), start(before))).join(", ");
+        let row = conn.row(format!("SELECT {lines}, {sums}"), &[]).await?;
+        let Some(row) = row else { continue };
+        let [micros, tokens, all_micros, all_tokens]: [i64; 4] = [row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?];
+        if (micros, tokens) != (all_micros, all_tokens) {
+            let why = format!(
+                "the ledger comes to {micros} millionths and {tokens} tokens, the {place} to {all_micros} and {all_tokens}"
+            );
+            return Ok(Some(Broken { seq: None, round: None, why }));
+        }
+    }
+    Ok(None)
 }
 
 fn missing(seq: i64, round: Option<String>) -> Broken {

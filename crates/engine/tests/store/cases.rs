@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loopwright::store::{
-    Change, InboxQuery, Mode, NewEvent, RoundsQuery, RoundsWhich, SpendScope, SqlStore, Store as _, StoreError,
-    StoreErrorKind,
+    Ceiling, Change, CostsBy, CostsQuery, InboxQuery, Mode, NewEvent, RaiseRow, Reserve, RoundRow, RoundsQuery,
+    RoundsWhich, SpendChange, SpendScope, SqlStore, Store as _, StoreError, StoreErrorKind,
 };
 
 use super::place::Place;
@@ -285,7 +285,7 @@ pub(crate) async fn newer_schema_is_refused(place: Place) {
     place.tamper("UPDATE meta SET schema_version = 99").await.expect("a newer loopwright");
     for answer in [place.try_own(Duration::ZERO).await, place.open(Mode::Read).await] {
         let Err(refused) = answer else { panic!("a newer store was opened") };
-        assert_eq!(refused.kind, StoreErrorKind::Newer { found: 99, known: 1 });
+        assert_eq!(refused.kind, StoreErrorKind::Newer { found: 99, known: 2 });
     }
 }
 
@@ -348,4 +348,152 @@ pub(crate) async fn dropped_append_leaves_the_store_usable(place: Place) {
     }
     store.append(batch("last", 0, "started")).await.expect("append");
     assert!(store.verify().await.expect("verify").is_ok());
+}
+
+pub(crate) async fn every_scope_has_its_own_ceiling_and_names_it(place: Place) {
+    let store = place.own().await;
+    let wanted = |loop_name: &str, day: &str, scope: SpendScope, most: i64| {
+        Change::Reserve(Reserve {
+            loop_name: loop_name.into(),
+            day: day.into(),
+            ceilings: vec![Ceiling { scope, micros: Some(most), tokens: None }],
+            item: Some("issue-7".into()),
+            ..reserved(40)
+        })
+    };
+    let days = [("fix", "2026-05-01"), ("fix", "2026-05-31"), ("other", "2026-05-31"), ("fix", "2026-06-01")];
+    for (n, (loop_name, day)) in days.into_iter().enumerate() {
+        let change = wanted(loop_name, day, SpendScope::Fleet, 1_000);
+        store.append(with(batch(&format!("r{n}"), 0, "started"), [change])).await.expect("append");
+    }
+    // What the day, the repository, the day of all, the month and the item would come to with 40 more.
+    let table = [
+        (SpendScope::Loop, "fix", "2026-05-31", 80),
+        (SpendScope::Repo, "fix", "2026-05-31", 120),
+        (SpendScope::Fleet, "fix", "2026-05-31", 120),
+        (SpendScope::Month, "fix", "2026-05-31", 160),
+        (SpendScope::Month, "fix", "2026-06-30", 80),
+        (SpendScope::Item, "fix", "2026-07-01", 160),
+        (SpendScope::Item, "other", "2026-07-01", 80),
+    ];
+    for (scope, loop_name, day, sum) in table {
+        let over = with(batch("r9", 0, "started"), [wanted(loop_name, day, scope, sum - 1)]);
+        let refused = kind(store.append(over).await);
+        let StoreErrorKind::OverCeiling { wanted, full, spend, .. } = refused else { panic!("{scope:?}: {refused:?}") };
+        assert_eq!((wanted, full.scope, spend.reserved_micros), (sum, scope, sum - 40), "{scope:?} on {day}");
+    }
+    let month = store.spend(SpendScope::Month, "", "", "2026-05-09").await.expect("spend");
+    assert_eq!(month.reserved_micros, 120);
+    assert_eq!(store.item_spend("repo-1", "fix", "issue-7").await.expect("spend").reserved_micros, 120);
+}
+
+pub(crate) async fn raise_gives_room_for_its_day_or_its_round_only(place: Place) {
+    let store = place.own().await;
+    let raise = |id: &str, round: Option<&str>| {
+        Change::Raise(RaiseRow {
+            id: id.into(),
+            at_ms: 1,
+            actor: "ada".into(),
+            repo: "repo-1".into(),
+            loop_name: "fix".into(),
+            day: "2026-05-01".into(),
+            round: round.map(Into::into),
+            micros: 25,
+            tokens: 5,
+        })
+    };
+    let wanted = |day: &str, round: &str, micros: i64| {
+        let ceilings = vec![Ceiling { scope: SpendScope::Loop, micros: Some(100), tokens: Some(1_000) }];
+        Change::Reserve(Reserve { day: day.into(), round: round.into(), ceilings, ..reserved(micros) })
+    };
+    let fits = async |n: i64, day: &str, round: &str, micros: i64| {
+        let tried = with(batch("try", n, "started"), [wanted(day, round, micros)]);
+        let tried = store.append(tried).await;
+        tried.is_ok()
+    };
+    assert!(!fits(0, "2026-05-01", "r1", 101).await);
+    store.append(with(batch("raise-1", 0, "raised"), [raise("a", None)])).await.expect("raise the day");
+    assert!(!fits(0, "2026-05-02", "r1", 101).await, "another day is as it was");
+    assert!(fits(0, "2026-05-01", "r1", 125).await);
+    store.append(with(batch("raise-2", 0, "raised"), [raise("b", Some("r1"))])).await.expect("raise the round");
+    assert!(!fits(1, "2026-05-01", "r2", 1).await, "another round is as it was");
+    assert!(fits(1, "2026-05-01", "r1", 25).await);
+    assert_eq!(store.raised("repo-1", "fix", "2026-05-01", "r1").await.expect("raised"), (50, 10));
+    assert_eq!(store.raised("repo-1", "fix", "2026-05-01", "r2").await.expect("raised"), (25, 5));
+    assert_eq!(store.raises("2026-05-01").await.expect("raises").len(), 2);
+    let twice = kind(store.append(with(batch("raise-3", 0, "raised"), [raise("a", None)])).await);
+    assert!(matches!(twice, StoreErrorKind::Invalid(_)), "{twice:?}");
+}
+
+/// A line of the ledger with the rows that belong to it.
+fn spent(round_id: &str, start: i64, model: &str, micros: i64) -> Vec<Change> {
+    let line = ledger(round_id, start, model, micros);
+    let day = SpendChange {
+        day: line.day.clone(),
+        repo: line.repo.clone(),
+        loop_name: line.loop_name.clone(),
+        reserved_micros: 0,
+        settled_micros: micros,
+        reserved_tokens: 0,
+        settled_tokens: line.input,
+    };
+    vec![Change::Ledger(line), Change::Spend(day)]
+}
+
+pub(crate) async fn costs_are_summed_by_group_with_accepted_rounds(place: Place) {
+    let store = place.own().await;
+    for (n, (outcome, models)) in
+        [("shipped", vec![("opus", 70), ("haiku", 5)]), ("rejected", vec![("opus", 20)])].into_iter().enumerate()
+    {
+        let id = format!("r{n}");
+        let micros = models.iter().map(|(_, micros)| micros).sum();
+        let tokens = 10 * models.len() as i64;
+        let row =
+            RoundRow { outcome: Some(outcome.into()), spend_micros: micros, spend_tokens: tokens, ..round(&id, 1) };
+        let mut changes = vec![Change::Round(row)];
+        models.iter().for_each(|(model, micros)| changes.extend(spent(&id, 0, model, *micros)));
+        store.append(with(batch(&id, 0, "made"), changes)).await.expect("append");
+    }
+    let query = |by| CostsQuery {
+        by,
+        since: None,
+        repo: None,
+        loop_name: Some("fix".into()),
+        accepted: vec!["shipped".into(), "reported".into()],
+        limit: 9,
+    };
+    let rows = async |query| {
+        let rows = store.costs(query).await.expect("costs");
+        rows.into_iter()
+            .map(|row| (row.key, row.rounds, row.accepted, row.micros, row.unknown_micros))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(rows(query(CostsBy::Model)).await, [("opus".into(), 2, 1, 90, 0), ("haiku".into(), 1, 1, 5, 0)]);
+    assert_eq!(rows(query(CostsBy::Loop)).await, [("fix".to_owned(), 2, 1, 95, 0)]);
+    assert_eq!(rows(query(CostsBy::All)).await, [(String::new(), 2, 1, 95, 0)]);
+    let later = CostsQuery { since: Some("2026-05-02".into()), ..query(CostsBy::All) };
+    assert_eq!(rows(later).await, []);
+    assert_eq!(store.ledger("r0").await.expect("ledger").len(), 2);
+    assert!(store.verify().await.expect("verify").is_ok());
+    // The same line twice is a mistake of the writer, not more money.
+    let again = kind(store.append(with(batch("r0", 1, "made"), spent("r0", 0, "opus", 70))).await);
+    assert!(matches!(again, StoreErrorKind::Invalid(_)), "{again:?}");
+}
+
+pub(crate) async fn money_that_does_not_add_up_is_found(place: Place) {
+    let store = place.own().await;
+    let row = RoundRow { spend_micros: 70, spend_tokens: 10, ..round("r1", 1) };
+    let mut changes = vec![Change::Round(row)];
+    changes.extend(spent("r1", 0, "opus", 70));
+    store.append(with(batch("r1", 0, "made"), changes)).await.expect("append");
+    store.close().await.expect("close");
+    let flaw = async || place.read().await.verify().await.expect("verify").broken;
+    assert_eq!(flaw().await, None);
+    place.tamper("UPDATE ledger SET micros = micros - 1").await.expect("a cheaper line");
+    assert_eq!(flaw().await.expect("a flaw").round.as_deref(), Some("r1"));
+    place.tamper("UPDATE rounds SET spend_micros = spend_micros - 1").await.expect("a cheaper round");
+    let why = flaw().await.expect("a flaw").why;
+    assert!(why.contains("the days to 70 and 10"), "{why}");
+    place.tamper("UPDATE spend SET settled_micros = settled_micros - 1").await.expect("a cheaper day");
+    assert_eq!(flaw().await, None, "a ledger that was forged everywhere adds up; the journal still has the truth");
 }

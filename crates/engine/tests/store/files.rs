@@ -224,10 +224,10 @@ async fn database_of_somebody_else_is_not_filled_with_our_tables() {
 async fn newer_store_is_refused_without_a_byte_written() {
     let place = Place::sqlite();
     history(&place).await;
-    place.tamper("UPDATE meta SET schema_version = 2").await.expect("a newer loopwright");
+    place.tamper("UPDATE meta SET schema_version = 3").await.expect("a newer loopwright");
     let before = std::fs::read(place.file()).expect("the file");
     let Err(refused) = place.open(Mode::Own(OwnerInfo::current(1))).await else { panic!("it was opened") };
-    assert_eq!(refused.kind, StoreErrorKind::Newer { found: 2, known: 1 });
+    assert_eq!(refused.kind, StoreErrorKind::Newer { found: 3, known: 2 });
     assert!(std::fs::read(place.file()).expect("the file") == before);
     let log = std::fs::metadata(place.file().with_file_name("store.db-wal"));
     assert!(log.is_ok_and(|log| log.len() == 0), "a reader makes an empty log and writes nothing");
@@ -279,4 +279,7 @@ async fn store_of_version_one_is_read_by_this_version() {
     assert_eq!((report.events, report.broken), (4, None));
     assert_eq!(store.round("r1").await.expect("round").expect("the round").summary, "fix it");
     assert_eq!(store.append(batch("r1", 2, "later")).await.expect("append"), 3);
+    // What its rounds had spent is in the ledger, on the day on which they began.
+    let old = store.ledger("r0").await.expect("ledger");
+    assert_eq!((old[0].start, old[0].day.as_str(), old[0].micros, old[0].known), (-1, "1970-01-01", 34, 0));
 }

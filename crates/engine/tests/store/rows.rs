@@ -1,7 +1,7 @@
 //! Rows to write, with only what a case cares about spelled out.
 
 use loopwright::store::{
-    Batch, Ceiling, Change, InboxRow, ItemRow, LoopRow, NewEvent, OutboxRow, Reserve, RoundRow, SpendScope,
+    Batch, Ceiling, Change, InboxRow, ItemRow, LedgerRow, LoopRow, NewEvent, OutboxRow, Reserve, RoundRow, SpendScope,
 };
 
 pub(crate) fn event(kind: &str) -> NewEvent {
@@ -39,8 +39,8 @@ pub(crate) fn round(id: &str, started_ms: i64) -> RoundRow {
         spec_hash: "5".repeat(64),
         summary: "fix it".into(),
         report: None,
-        spend_tokens: 12,
-        spend_micros: 34,
+        spend_tokens: 0,
+        spend_micros: 0,
         cookie: Some("4711".into()),
     }
 }
@@ -110,12 +110,42 @@ pub(crate) fn stats(runs: i64, last_round: Option<&str>) -> LoopRow {
 }
 
 pub(crate) fn reserve(micros: i64, ceiling: i64) -> Change {
-    Change::Reserve(Reserve {
+    let ceilings = vec![Ceiling { scope: SpendScope::Repo, micros: Some(ceiling), tokens: None }];
+    Change::Reserve(Reserve { ceilings, ..reserved(micros) })
+}
+
+/// A reservation that nothing limits.
+pub(crate) fn reserved(micros: i64) -> Reserve {
+    Reserve {
         repo: "repo-1".into(),
         loop_name: "fix".into(),
         day: "2026-05-01".into(),
+        round: "r1".into(),
+        item: None,
         micros,
         tokens: 1,
-        ceilings: vec![Ceiling { scope: SpendScope::Repo, micros: Some(ceiling), tokens: None }],
-    })
+        ceilings: Vec::new(),
+    }
+}
+
+pub(crate) fn ledger(round: &str, start: i64, model: &str, micros: i64) -> LedgerRow {
+    LedgerRow {
+        round: round.into(),
+        start,
+        model: model.into(),
+        day: "2026-05-01".into(),
+        repo: "repo-1".into(),
+        loop_name: "fix".into(),
+        item: None,
+        attempt: 1,
+        role: "maker".into(),
+        agent: "claude".into(),
+        at_ms: 5,
+        input: 10,
+        output: 0,
+        cache_read: 0,
+        cache_write: 0,
+        micros,
+        known: 1,
+    }
 }

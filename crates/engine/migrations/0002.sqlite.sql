@@ -1,0 +1,2 @@
+-- The days of earlier rounds, in SQLite's words.
+UPDATE ledger SET day = strftime('%Y-%m-%d', at_ms / 1000, 'unixepoch');

@@ -1,0 +1,224 @@
+//! Money of a round: what a start may use, which ceilings it draws on, and how people are told when one is met.
+
+use super::{Run, Trouble};
+use crate::agents::AgentLimits;
+use crate::clock;
+use crate::purse::{Drawn, Meter, Place, Seat, amounts};
+use crate::store::{Ceiling, Change, Reserve, SpendRow, SpendScope, StoreError};
+use loopwright_core::budget::{self, Account, Allowance, BudgetLimit, Reservation, Scope};
+use loopwright_core::round::{AgentEnd, Event};
+use loopwright_core::spec::CheckMode;
+use loopwright_core::units::{Span, Usd};
+
+/// Bytes an agent may print before its tree is ended.
+const OUTPUT_MAX: u64 = 512 << 20;
+
+impl Run<'_> {
+    /// One start's share of the round, and no more than a single start or the attempt may cost.
+    pub(super) fn reservation(&self) -> Reservation {
+        let spec = self.spec();
+        let roles = if spec.check == CheckMode::None { 1 } else { 2 };
+        let share = budget::reservation(&spec.budget.round, spec.attempts, roles);
+        share.at_most(spec.budget.role.allowance()).at_most(spec.budget.attempt.allowance())
+    }
+
+    /// The day that bears what starts now.
+    pub(super) fn today(&self) -> String {
+        clock::day(self.engine.now_ms())
+    }
+
+    /// Records that an agent starts, with its reservation in the same transaction; refused when a ceiling has no room for it.
+    pub(super) async fn start_agent(
+        &mut self,
+        event: Event,
+        reserved: Reservation,
+        day: String,
+    ) -> Result<(), Trouble> {
+        let seat = self.sit_down(reserved, &day).await?;
+        let reserve = self.reserve(reserved, day);
+        match self.apply(event, vec![reserve]).await {
+            Ok(_) => {
+                self.seat = Some(seat);
+                Ok(())
+            }
+            Err(trouble) => {
+                seat.give_up();
+                Err(trouble)
+            }
+        }
+    }
+
+    async fn sit_down(&self, reserved: Reservation, day: &str) -> Result<Seat, Trouble> {
+        let drawn = self.drawn(day).await?;
+        let facts = self.round.facts();
+        let (repo, loop_name) = (&facts.started.repo, &facts.started.spec.name);
+        let place = Place { day, repo, loop_name, item: facts.item.as_ref().map(|item| item.key.as_str()) };
+        let seated = self.engine.purse.enter(self.engine.store.as_ref(), &place, drawn, reserved).await?;
+        seated.map_err(|account| self.no_room(&account))
+    }
+
+    /// What the start that is about to run reports to.
+    pub(super) fn meter(&self) -> Meter {
+        self.seat.as_ref().map(Seat::meter).unwrap_or_default()
+    }
+
+    /// The shared ceilings that this round draws on, without what was added to them.
+    fn ceilings(&self) -> Vec<Drawn> {
+        let facts = self.round.facts();
+        let own = &facts.started.spec.budget;
+        let shared = &self.engine.settings.budget;
+        let item = if facts.item.is_some() { own.item.allowance() } else { Allowance::default() };
+        let all = [
+            Drawn { spend: SpendScope::Item, scope: Scope::Item, ceiling: item },
+            Drawn { spend: SpendScope::Loop, scope: Scope::Day, ceiling: own.day.allowance() },
+            Drawn { spend: SpendScope::Repo, scope: Scope::RepoDay, ceiling: shared.repo_day },
+            Drawn { spend: SpendScope::Fleet, scope: Scope::FleetDay, ceiling: shared.fleet_day },
+            Drawn { spend: SpendScope::Month, scope: Scope::FleetMonth, ceiling: shared.fleet_month },
+        ];
+        all.into_iter().filter(|drawn| !drawn.ceiling.is_none()).collect()
+    }
+
+    /// The same with what people added for the day or for this round.
+    async fn drawn(&self, day: &str) -> Result<Vec<Drawn>, StoreError> {
+        let started = &self.round.facts().started;
+        let store = self.engine.store();
+        let (micros, tokens) = store.raised(&started.repo, &started.spec.name, day, &started.round).await?;
+        let more =
+            Reservation { usd: Usd(u64::try_from(micros).unwrap_or(0)), tokens: u64::try_from(tokens).unwrap_or(0) };
+        let mut drawn = self.ceilings();
+        for one in drawn.iter_mut().filter(|one| one.scope == Scope::Day) {
+            one.ceiling = one.ceiling.raised(more);
+        }
+        Ok(drawn)
+    }
+
+    /// Days and months as they stand, for the decision whether and how this round may run.
+    pub(super) async fn accounts(&self) -> Result<Vec<Account>, StoreError> {
+        let started = &self.round.facts().started;
+        let day = clock::day(self.started_ms);
+        let mut accounts = Vec::new();
+        for drawn in self.drawn(&day).await?.into_iter().filter(|drawn| drawn.scope.is_periodic()) {
+            let row = self.engine.store().spend(drawn.spend, &started.repo, &started.spec.name, &day).await?;
+            accounts.push(account(drawn, &row));
+        }
+        Ok(accounts)
+    }
+
+    /// The reservation as a row: refused, with the whole batch, when a ceiling has no room for it.
+    fn reserve(&self, reserved: Reservation, day: String) -> Change {
+        let facts = self.round.facts();
+        let ceiling = |drawn: Drawn| Ceiling {
+            scope: drawn.spend,
+            micros: drawn.ceiling.usd.map(|usd| number(usd.micros())),
+            tokens: drawn.ceiling.tokens.map(number),
+        };
+        Change::Reserve(Reserve {
+            repo: facts.started.repo.clone(),
+            loop_name: facts.started.spec.name.clone(),
+            day,
+            round: facts.started.round.clone(),
+            item: facts.item.as_ref().map(|item| item.key.clone()),
+            micros: number(reserved.usd.micros()),
+            tokens: number(reserved.tokens),
+            ceilings: self.ceilings().into_iter().map(ceiling).collect(),
+        })
+    }
+
+    /// What a start may use: the least of what is left to it alone. What it shares with others is watched by its meter.
+    pub(super) fn agent_limits(&self) -> AgentLimits {
+        let budget = &self.spec().budget;
+        let (round, role) = (&budget.round, &budget.role);
+        let left = self.own_accounts().iter().map(Account::left).fold(Allowance::default(), Allowance::tightest);
+        AgentLimits {
+            wall: least(self.wall_left(), role.wall.map(Span::duration)),
+            idle: least(round.idle.map(Span::duration), role.idle.map(Span::duration)),
+            turns: least(round.turns, role.turns),
+            tokens: left.tokens,
+            usd: left.usd,
+            meter: self.meter(),
+            output_max: OUTPUT_MAX,
+        }
+    }
+
+    /// The ceilings that nobody else draws on.
+    fn own_accounts(&self) -> [Account; 3] {
+        let facts = self.round.facts();
+        let budget = &facts.started.spec.budget;
+        let account = |scope, ceiling, spent| Account { scope, ceiling, spent, reserved: Reservation::default() };
+        [
+            account(Scope::Role, budget.role.allowance(), Reservation::default()),
+            account(Scope::Attempt, budget.attempt.allowance(), facts.attempt_spend().amount()),
+            account(Scope::Round, facts.ceilings().allowance(), facts.spend.amount()),
+        ]
+    }
+
+    /// How a start ended, with the ceiling by its name when one of money or tokens was passed.
+    pub(super) fn explained(&self, end: AgentEnd, spent: Reservation) -> AgentEnd {
+        let AgentEnd::Limit { limit: limit @ (BudgetLimit::Usd | BudgetLimit::Total), text } = end else { return end };
+        let own = self.own_accounts().map(|account| Account { spent: account.spent.plus(spent), ..account });
+        let shared = self.seat.as_ref().and_then(Seat::over);
+        let passed = shared.or_else(|| own.into_iter().find(|account| account.ceiling.is_passed_by(account.spent)));
+        match passed {
+            Some(account) => AgentEnd::Limit { limit, text: format!("{text}: {}", self.told(&account)) },
+            None => AgentEnd::Limit { limit, text },
+        }
+    }
+
+    /// Whose ceiling it is, how full, and what a person can do about it.
+    fn told(&self, account: &Account) -> String {
+        let started = &self.round.facts().started;
+        format!("{}; {}", account.told(), account.scope.remedy(&started.spec.name, &started.round))
+    }
+
+    /// The answer to a start for which an account has no room.
+    fn no_room(&self, account: &Account) -> Trouble {
+        let wanted = self.reservation();
+        let is_money = account.ceiling.usd.is_some_and(|most| account.used().plus(wanted).usd > most);
+        let (limit, wanted) = match is_money {
+            true => (BudgetLimit::Usd, wanted.usd.to_string()),
+            false => (BudgetLimit::Total, format!("{} tokens", wanted.tokens)),
+        };
+        let limit = if account.scope == Scope::Day && is_money { BudgetLimit::Day } else { limit };
+        Trouble::Ceiling(limit, format!("no room for another agent, which may need {wanted}: {}", self.told(account)))
+    }
+
+    /// The same, as the store found it.
+    pub(super) fn refused(&self, full: &Ceiling, spend: &SpendRow) -> Trouble {
+        let unsigned = |number: i64| u64::try_from(number).unwrap_or(0);
+        let ceiling = Allowance { usd: full.micros.map(|most| Usd(unsigned(most))), tokens: full.tokens.map(unsigned) };
+        let scope = match full.scope {
+            SpendScope::Loop => Scope::Day,
+            SpendScope::Repo => Scope::RepoDay,
+            SpendScope::Fleet => Scope::FleetDay,
+            SpendScope::Month => Scope::FleetMonth,
+            SpendScope::Item => Scope::Item,
+        };
+        self.no_room(&account(Drawn { spend: full.scope, scope, ceiling }, spend))
+    }
+
+    /// What an agent cost is on record: its seat in the purse is free again.
+    pub(super) fn settle_seat(&mut self, bills_before: usize) {
+        let bills = &self.round.facts().bills;
+        if bills.len() > bills_before
+            && let (Some(seat), Some(bill)) = (self.seat.take(), bills.last())
+        {
+            seat.settle(bill.spend.amount());
+        }
+    }
+}
+
+fn account(drawn: Drawn, row: &SpendRow) -> Account {
+    let (spent, reserved) = amounts(row);
+    Account { scope: drawn.scope, ceiling: drawn.ceiling, spent, reserved }
+}
+
+fn number(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+fn least<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (one, other) => one.or(other),
+    }
+}

@@ -1,0 +1,293 @@
+//! The rows of money: days, items, the ledger of every start, what people added, and what is asked about them.
+//! Which ceilings there are is the round driver's business.
+
+use std::sync::LazyLock;
+
+use super::conn::{Arg, Column, Outcome, Row};
+use super::rows::{Table, table, upsert_sql};
+
+table! {
+    /// What is added to a day's spend; negative numbers take back.
+    SpendChange in "spend" by ["day", "repo", "loop_name"];
+    /// The day, `YYYY-MM-DD`.
+    day: String,
+    /// The repository's id.
+    repo: String,
+    /// The loop's name.
+    loop_name: String,
+    /// Money held back for what runs, in millionths of a US dollar.
+    reserved_micros: i64,
+    /// Money spent.
+    settled_micros: i64,
+    /// Tokens held back.
+    reserved_tokens: i64,
+    /// Tokens spent.
+    settled_tokens: i64,
+}
+
+table! {
+    /// What is added to an item's spend over all its rounds; negative numbers take back.
+    ItemSpend in "item_spend" by ["repo", "loop_name", "item"];
+    /// The repository's id.
+    repo: String,
+    /// The loop's name.
+    loop_name: String,
+    /// The item's key.
+    item: String,
+    /// Money held back for what runs, in millionths of a US dollar.
+    reserved_micros: i64,
+    /// Money spent.
+    settled_micros: i64,
+    /// Tokens held back.
+    reserved_tokens: i64,
+    /// Tokens spent.
+    settled_tokens: i64,
+}
+
+table! {
+    /// What one model cost in one start of an agent.
+    LedgerRow in "ledger" by ["round", "start", "model"];
+    /// The round.
+    round: String,
+    /// The number of the start within the round, from 0; -1 for all that a round of an earlier version had spent.
+    start: i64,
+    /// The model; empty when nobody said.
+    model: String,
+    /// The day that bears it, `YYYY-MM-DD`.
+    day: String,
+    /// The repository's id.
+    repo: String,
+    /// The loop's name.
+    loop_name: String,
+    /// The work item, if the loop has items.
+    item: Option<String>,
+    /// The attempt, from 1.
+    attempt: i64,
+    /// The role that was played.
+    role: String,
+    /// The agent's name.
+    agent: String,
+    /// When it ended.
+    at_ms: i64,
+    /// Fresh input tokens.
+    input: i64,
+    /// Output tokens.
+    output: i64,
+    /// Tokens read from a cache.
+    cache_read: i64,
+    /// Tokens written to a cache.
+    cache_write: i64,
+    /// Money, in millionths of a US dollar.
+    micros: i64,
+    /// 1 when the agent reported it, 0 when it was assumed.
+    known: i64,
+}
+
+table! {
+    /// Room that a person added to a budget: for one day of a loop or, where it names one, for one round.
+    RaiseRow in "raises" by ["id"];
+    /// The raise's id.
+    id: String,
+    /// When.
+    at_ms: i64,
+    /// Who.
+    actor: String,
+    /// The repository's id.
+    repo: String,
+    /// The loop's name.
+    loop_name: String,
+    /// The day on which it was said, and for which it holds when no round is named.
+    day: String,
+    /// The round for which it holds.
+    round: Option<String>,
+    /// Money, in millionths of a US dollar.
+    micros: i64,
+    /// Tokens.
+    tokens: i64,
+}
+
+/// Adds to a day's reservations, unless a ceiling would be passed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reserve {
+    /// The repository's id.
+    pub repo: String,
+    /// The loop's name.
+    pub loop_name: String,
+    /// The day, `YYYY-MM-DD`.
+    pub day: String,
+    /// The round it is for: what was added for it counts.
+    pub round: String,
+    /// The item it is for.
+    pub item: Option<String>,
+    /// Money to hold back, in millionths of a US dollar.
+    pub micros: i64,
+    /// Tokens to hold back.
+    pub tokens: i64,
+    /// What each scope may come to, settled and reserved together.
+    pub ceilings: Vec<Ceiling>,
+}
+
+/// A limit of one scope; a missing number is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ceiling {
+    /// Whose spend counts.
+    pub scope: SpendScope,
+    /// Money, in millionths of a US dollar.
+    pub micros: Option<i64>,
+    /// Tokens.
+    pub tokens: Option<i64>,
+}
+
+/// Whose spend counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SpendScope {
+    /// One loop of one repository on one day.
+    Loop,
+    /// All loops of one repository on one day.
+    Repo,
+    /// Everything in the store on one day.
+    Fleet,
+    /// Everything in the store in the month of the day.
+    Month,
+    /// One item of one loop, on whatever day.
+    Item,
+}
+
+/// The spend of one scope.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SpendRow {
+    /// Money held back, in millionths of a US dollar.
+    pub reserved_micros: i64,
+    /// Money spent.
+    pub settled_micros: i64,
+    /// Tokens held back.
+    pub reserved_tokens: i64,
+    /// Tokens spent.
+    pub settled_tokens: i64,
+}
+
+/// By what costs are grouped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CostsBy {
+    /// By nothing: one row.
+    All,
+    /// By loop.
+    Loop,
+    /// By role.
+    Role,
+    /// By model.
+    Model,
+    /// By day.
+    Day,
+    /// By item.
+    Item,
+    /// By agent.
+    Agent,
+}
+
+impl CostsBy {
+    fn column(self) -> &'static str {
+        match self {
+            Self::All => "CAST('' AS TEXT)",
+            Self::Loop => "loop_name",
+            Self::Role => "role",
+            Self::Model => "model",
+            Self::Day => "day",
+            Self::Item => "COALESCE(item, '')",
+            Self::Agent => "agent",
+        }
+    }
+}
+
+/// Which costs, and how they are grouped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CostsQuery {
+    /// By what.
+    pub by: CostsBy,
+    /// Only from this day on, `YYYY-MM-DD`.
+    pub since: Option<String>,
+    /// Only of this repository.
+    pub repo: Option<String>,
+    /// Only of this loop.
+    pub loop_name: Option<String>,
+    /// Rounds that ended so count as accepted.
+    pub accepted: Vec<String>,
+    /// At most so many groups.
+    pub limit: u32,
+}
+
+/// One group of costs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CostRow {
+    /// What the group has in common; empty for what has none.
+    pub key: String,
+    /// Rounds in it.
+    pub rounds: i64,
+    /// Of them accepted.
+    pub accepted: i64,
+    /// Fresh input tokens.
+    pub input: i64,
+    /// Output tokens.
+    pub output: i64,
+    /// Tokens read from a cache.
+    pub cache_read: i64,
+    /// Tokens written to a cache.
+    pub cache_write: i64,
+    /// Money, in millionths of a US dollar.
+    pub micros: i64,
+    /// Of it, money that was assumed and not reported.
+    pub unknown_micros: i64,
+}
+
+impl CostRow {
+    pub(super) fn read(row: &Row) -> Outcome<Self> {
+        Ok(Self {
+            key: row.get(0)?,
+            rounds: row.get(1)?,
+            accepted: row.get(2)?,
+            input: row.get(3)?,
+            output: row.get(4)?,
+            cache_read: row.get(5)?,
+            cache_write: row.get(6)?,
+            micros: row.get(7)?,
+            unknown_micros: row.get(8)?,
+        })
+    }
+}
+
+/// The query for costs with its values. Lines are summed by group and round first, so that rounds can be counted without
+/// being told apart again.
+pub(super) fn costs_sql(query: &CostsQuery) -> (String, Vec<Arg<'_>>) {
+    let mut args = Vec::new();
+    let mut wheres = Vec::new();
+    let asked = [("day >=", &query.since), ("repo =", &query.repo), ("loop_name =", &query.loop_name)];
+    for (test, value) in asked {
+        if let Some(value) = value {
+            args.push(value.arg());
+            wheres.push(format!("{test} ${}", args.len()));
+        }
+    }
+    let wheres = if wheres.is_empty() { String::new() } else { format!("WHERE {}", wheres.join(" AND ")) };
+    let accepted: Vec<_> = query.accepted.iter().map(|outcome| hole(&mut args, outcome.arg())).collect();
+    let accepted = if accepted.is_empty() { "NULL".to_owned() } else { accepted.join(", ") };
+    let limit = hole(&mut args, Arg::from(i64::from(query.limit)));
+    let key = query.by.column();
+    let inner =
+        ["input", "output", "cache_read", "cache_write", "micros"].map(|c| format!("SUM({c}) AS {c}")).join(", ");
+    // PostgreSQL sums big integers as numerics, so the sums are cast back.
+    let outer = ["input", "output", "cache_read", "cache_write", "micros", "unknown"];
+    let outer = outer.map(|c| format!("CAST(SUM(spent.{c}) AS BIGINT)")).join(", ");
+    let sql = format!(
+        "SELECT spent.k, COUNT(*), COUNT(CASE WHEN rounds.outcome IN ({accepted}) THEN 1 END), {outer} \
+         FROM (SELECT {key} AS k, round, {inner}, SUM(CASE WHEN known = 0 THEN micros ELSE 0 END) AS unknown \
+               FROM ledger {wheres} GROUP BY {key}, round) spent \
+         LEFT JOIN rounds ON rounds.id = spent.round \
+         GROUP BY spent.k ORDER BY SUM(spent.micros) DESC, spent.k LIMIT {limit}"
+    );
+    (sql, args)
+}
+
+fn hole<'a>(args: &mut Vec<Arg<'a>>, value: Arg<'a>) -> String {
+    args.push(value);
+    format!("${}", args.len())
+}
