@@ -4,19 +4,19 @@
 //! role that only reads has a workspace that only can be read. Its own sandbox needs what the walls forbid, and is used only
 //! where there are none.
 
-use super::driver::{Dialect, Launch, Reader, in_home, own_folder};
+use super::driver::{Dialect, Launch, Reader, in_home, is_signed_in, own_folder};
 use super::hearing::{Count, Hearing};
 use super::tools::{self, Tool, unsupported};
 use super::{AgentError, Capabilities, Invocation, json};
 use crate::proc::How;
 use loopwright_core::budget::Tokens;
 use loopwright_core::provider::ProviderTrouble;
-use loopwright_core::spec::Role;
+use loopwright_core::spec::{AgentUse, Role};
 use loopwright_core::verdict;
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The provider it speaks to, and what it is called in its configuration.
 const PROVIDER: &str = "openai";
@@ -48,23 +48,28 @@ impl Dialect for Codex {
     }
 
     fn launch(&self, invocation: &Invocation) -> Result<Launch, AgentError> {
-        let Some(url) = invocation.endpoints.urls.get(PROVIDER) else {
-            let hint = "set OPENAI_API_KEY, or write `providers: { openai: { key_file: … } }` into your configuration";
-            return Err(unsupported(format!("there is no way to the provider `{PROVIDER}`"), hint));
+        let url = invocation.endpoints.urls.get(PROVIDER);
+        let home = match url {
+            Some(_) => own_folder(invocation),
+            // Where the sign-in lies that the user lent it.
+            None if is_signed_in(invocation, AgentUse::Codex) => PathBuf::from(".codex"),
+            None => {
+                let hint = "set OPENAI_API_KEY, or write `providers: { openai: { key_file: … } }` into your configuration";
+                return Err(unsupported(format!("there is no way to the provider `{PROVIDER}`"), hint));
+            }
         };
         let reach = Reach::of(invocation)?;
-        let folder = own_folder(invocation);
-        // The folder has to be there, and a file makes it.
-        let schema = folder.join("verdict.schema.json");
+        // Its home has to be there, and a file makes it.
+        let schema = home.join("verdict.schema.json");
         let files = vec![(schema.clone(), verdict::schema().to_string().into_bytes())];
         let env = [
-            ("CODEX_HOME", in_home(invocation, &folder).into()),
+            ("CODEX_HOME", in_home(invocation, &home).into()),
             (TOKEN, OsString::from(&invocation.endpoints.token)),
             ("NO_PROXY", "127.0.0.1,localhost".into()),
             ("no_proxy", "127.0.0.1,localhost".into()),
         ];
         Ok(Launch {
-            args: args(invocation, url, reach, &schema),
+            args: args(invocation, url.map(String::as_str), reach, &schema),
             env: env.into_iter().map(|(name, value)| (name.into(), value)).collect(),
             stdin: invocation.prompt.clone().into_bytes(),
             files,
@@ -121,7 +126,7 @@ impl Reach {
 
 const HINT: &str = "leave `tools` out for codex, or choose another agent for this role";
 
-fn args(invocation: &Invocation, url: &str, reach: Reach, schema: &Path) -> Vec<OsString> {
+fn args(invocation: &Invocation, url: Option<&str>, reach: Reach, schema: &Path) -> Vec<OsString> {
     // Nothing of the user's or the repository's is loaded, and an option that is gone is an error and not silence.
     let fixed = [
         "exec",
@@ -155,15 +160,8 @@ fn args(invocation: &Invocation, url: &str, reach: Reach, schema: &Path) -> Vec<
 }
 
 /// Settings as `key=TOML`. Instruction files and skills of the repository are not read.
-fn settings(url: &str) -> Vec<String> {
-    // A string of JSON is one of TOML, but for characters that no URL has.
-    let url = serde_json::Value::from(url);
-    let provider = format!(
-        "model_providers.loopwright={{name=\"loopwright\",base_url={url},env_key=\"{TOKEN}\",wire_api=\"responses\",\
-         request_max_retries=2,stream_max_retries=2}}"
-    );
+fn settings(url: Option<&str>) -> Vec<String> {
     let fixed = [
-        "model_provider=\"loopwright\"",
         "project_doc_max_bytes=0",
         "skills.include_instructions=false",
         "skills.bundled.enabled=false",
@@ -171,7 +169,16 @@ fn settings(url: &str) -> Vec<String> {
         "analytics.enabled=false",
         "check_for_update_on_startup=false",
     ];
-    std::iter::once(provider).chain(fixed.map(str::to_owned)).collect()
+    let provider = url.into_iter().flat_map(|url| {
+        // A string of JSON is one of TOML, but for characters that no URL has.
+        let url = serde_json::Value::from(url);
+        let provider = format!(
+            "model_providers.loopwright={{name=\"loopwright\",base_url={url},env_key=\"{TOKEN}\",wire_api=\"responses\",\
+             request_max_retries=2,stream_max_retries=2}}"
+        );
+        [provider, "model_provider=\"loopwright\"".to_owned()]
+    });
+    provider.chain(fixed.map(str::to_owned)).collect()
 }
 
 struct CodexReader {

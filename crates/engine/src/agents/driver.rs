@@ -5,11 +5,12 @@
 
 use super::hearing::Hearing;
 use super::installed::Installed;
-use super::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation, env};
+use super::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation, Login, env, home};
 use crate::clock::{Clock, SystemClock};
 use crate::proc::{Cancel, Ended, Flow, How, Proc, Spawn, Started, Stdin, Stream, Watch};
 use crate::room::Room;
 use loopwright_core::BoxFuture;
+use loopwright_core::spec::AgentUse;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,7 +26,8 @@ pub(super) trait Dialect: Send + Sync {
     /// What the program can do.
     fn capabilities(&self) -> Capabilities;
 
-    /// What to start. Starts nothing itself and reads nothing of the host, so that it can be tested word by word.
+    /// What to start. Starts nothing itself and reads nothing of the host but whether a sign-in lies in the HOME, so that it
+    /// can be tested word by word.
     ///
     /// # Errors
     /// When the program cannot keep to what is asked. A restriction is never weakened in silence.
@@ -57,6 +59,11 @@ pub(super) struct Launch {
 /// Programs keep their settings and sessions there.
 pub(super) fn own_folder(invocation: &Invocation) -> PathBuf {
     PathBuf::from(format!(".agent-{}", invocation.cookie.as_str()))
+}
+
+/// Whether the user lent an agent its own sign-in, which then lies in the HOME of the start.
+pub(super) fn is_signed_in(invocation: &Invocation, agent: AgentUse) -> bool {
+    Login::of(agent, &invocation.home).is_some_and(|login| login.exists())
 }
 
 /// A path below HOME as the program names it.
@@ -91,7 +98,8 @@ impl Driven {
 
     fn spawn(&self, launch: Launch, room: &Room, invocation: &Invocation) -> Result<Spawn, AgentError> {
         for (path, bytes) in &launch.files {
-            lay(&invocation.home, path, bytes)?;
+            home::lay(&invocation.home, path, bytes)
+                .map_err(|error| AgentError::failed(format!("write `{}`: {error}", path.display()), ""))?;
         }
         let mut spawn = env::spawn_in(room, invocation, self.installed.starts().to_owned());
         spawn.args = self.installed.script().into_iter().map(|script| room.see(script).into()).collect();
@@ -146,25 +154,6 @@ fn hide(launch: &Launch, invocation: &Invocation) -> Result<Room, AgentError> {
     })
 }
 
-/// A file in a HOME that nobody but this start uses. An earlier start of the round may have left links there, which could lead
-/// anywhere, so whatever is no folder on the way is taken away.
-fn lay(home: &Path, below: &Path, bytes: &[u8]) -> Result<(), AgentError> {
-    let path = home.join(below);
-    let laid = make_way(home, below).and_then(|()| std::fs::write(&path, bytes));
-    laid.map_err(|error| AgentError::failed(format!("write `{}`: {error}", path.display()), ""))
-}
-
-fn make_way(home: &Path, below: &Path) -> std::io::Result<()> {
-    let mut path = home.to_owned();
-    for part in below.components() {
-        path.push(part);
-        if std::fs::symlink_metadata(&path).is_ok_and(|found| !found.is_dir()) {
-            std::fs::remove_file(&path)?;
-        }
-    }
-    path.parent().map_or(Ok(()), std::fs::create_dir_all)
-}
-
 impl Agent for Driven {
     fn name(&self) -> &str {
         self.dialect.name()
@@ -201,6 +190,12 @@ pub(super) struct Listener<'a> {
 impl<'a> Listener<'a> {
     pub(super) fn new(reader: Box<dyn Reader>, hearing: Hearing<'a>) -> Self {
         Self { reader, hearing, stdout: Lines::default(), stderr: Lines::default() }
+    }
+
+    /// Bytes that are kept of lines which have not ended.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.stdout.open.capacity() + self.stderr.open.capacity()
     }
 
     /// The outcome of a program whose tree is gone.

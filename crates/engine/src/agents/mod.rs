@@ -29,7 +29,7 @@ pub use error::AgentError;
 pub use installed::{Installed, find, install_hint};
 pub(crate) use listen::LINE_MAX;
 pub use login::{Login, login_hosts};
-pub use roster::{DRIVEN, driven, driven_by};
+pub use roster::{DRIVEN, driven, driven_by, hear};
 pub use scripted::{Scripted, main_if_asked};
 
 use crate::proc::{Cancel, Captured, Cookie, How, Proc, Started, Stream};

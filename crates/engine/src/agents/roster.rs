@@ -1,11 +1,14 @@
 //! From the word in a loop file to an agent that is on this machine.
 
-use super::driver::{Dialect, Driven};
+use super::driver::{Dialect, Driven, Listener};
+use super::hearing::Hearing;
 use super::installed::{self, Installed};
-use super::{Agent, AgentError};
+use super::{Agent, AgentError, AgentLog, AgentOutcome, Invocation};
+use crate::proc::{Captured, Ended, How, Stream, Watch as _};
 use loopwright_core::spec::{AgentSpec, AgentUse};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Agents whose own program is driven, in the order in which one is chosen for a loop that names none.
 pub const DRIVEN: [AgentUse; 4] = [AgentUse::Claude, AgentUse::Codex, AgentUse::Opencode, AgentUse::Gemini];
@@ -38,6 +41,36 @@ pub fn driven_by(installed: Installed) -> Result<Arc<dyn Agent>, AgentError> {
     let dialect =
         dialect(installed.agent).ok_or_else(|| AgentError::Unavailable { what: what(), hint: String::new() })?;
     Ok(Arc::new(Driven::new(dialect, installed)))
+}
+
+/// What a recorded stream of an agent means, as if its program had just written it and ended like this. None for an agent
+/// that is not driven by a program of its own.
+pub fn hear(
+    agent: AgentUse,
+    invocation: &Invocation,
+    stream: &[u8],
+    how: How,
+    log: &mut dyn AgentLog,
+) -> Option<AgentOutcome> {
+    /// As much as comes out of a pipe at once.
+    const PIECE: usize = 64 << 10;
+    let reader = dialect(agent)?.reader(invocation);
+    let mut listener = Listener::new(reader, Hearing::new(log, invocation));
+    for piece in stream.chunks(PIECE) {
+        listener.chunk(Stream::Stdout, piece);
+    }
+    let ended = Ended {
+        how,
+        code: if let How::Exited(code) = how { Some(code) } else { None },
+        stdout: Captured::default(),
+        stderr: Captured::default(),
+        leaky: false,
+        wall: Duration::ZERO,
+        killed: 0,
+        term_ignored: false,
+        unkillable: Vec::new(),
+    };
+    Some(listener.finish(ended))
 }
 
 fn dialect(agent: AgentUse) -> Option<&'static dyn Dialect> {

@@ -4,13 +4,14 @@ use super::driver::{Dialect, Launch, Listener};
 use super::hearing::Hearing;
 use super::{AgentEvent, AgentLimits, AgentLog, AgentOutcome, Endpoints, Invocation, VerdictSink};
 use crate::clock::SteppingClock;
-use crate::proc::{Captured, Cookie, Ended, How, Stream, Watch as _};
+use crate::proc::{Cancel, Captured, Cookie, Ended, How, Proc, Spawn, Stream, Watch as _, base_env};
+use crate::seam::Seam;
 use crate::room::{Papers, Room, Rooms, Seat, Walls};
 use crate::toolchains::Toolchains;
 use crate::workspace::Files;
 use loopwright_core::budget::Usage;
 use loopwright_core::level::LoopLevel;
-use loopwright_core::spec::Role;
+use loopwright_core::spec::{AgentUse, Role};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -221,4 +222,42 @@ pub(super) fn torture(dialect: &dyn Dialect, role: Role, stream: &[u8]) {
             assert!(after.total() >= before.total(), "{after:?} is less than {before:?}");
         }
     }
+}
+
+/// Looks every option of a start up in what the pinned program says of itself: one that is gone must not be found out by a
+/// round. `hidden` are options that it takes and does not tell.
+pub(super) async fn canary(dialect: &dyn Dialect, agent: AgentUse, help: &[&str], hidden: &[&str]) {
+    if loopwright_testkit::agents::needed(agent.word()).is_none() {
+        return;
+    }
+    let folders: Vec<PathBuf> = loopwright_testkit::agents::bin_dir().into_iter().collect();
+    let found = super::find(agent, &folders, None).expect("it is installed");
+    assert_eq!(found.version, Some(loopwright_testkit::agents::version(agent.word())));
+    let scratch = tempfile::tempdir().expect("a temporary folder");
+    let mut spawn = Spawn::new(found.starts(), scratch.path(), Cookie::new("canary"));
+    spawn.args = found.script().map(Into::into).into_iter().chain(help.iter().map(Into::into)).collect();
+    spawn.env = base_env(scratch.path(), scratch.path(), &folders);
+    spawn.limits.keep_head = 1 << 20;
+    let ended = Proc::new(Seam::none()).run(spawn, &mut (), &Cancel::new(), |_| ()).await.expect("it starts");
+    let told = ended.stdout.to_lossy_string();
+    let starts = [Role::Maker, Role::Checker].map(|role| dialect.launch(&invocation(role)).expect("a launch").args);
+    for arg in starts.iter().flatten().filter_map(|arg| arg.to_str()).filter(|arg| arg.starts_with("--")) {
+        let option = arg.split('=').next().unwrap_or(arg);
+        assert!(hidden.contains(&option) || told.contains(option), "{} no longer knows {option}", agent.word());
+    }
+}
+
+/// A line of a hundred megabytes, and then an ordinary end.
+pub(super) fn endless(dialect: &dyn Dialect) {
+    let (mut seen, invocation) = (Seen::default(), invocation(Role::Maker));
+    let mut listener = Listener::new(dialect.reader(&invocation), Hearing::new(&mut seen, &invocation));
+    listener.chunk(Stream::Stdout, b"{\"type\":\"assistant\",\"item\":{\"type\":\"agent_message\",\"text\":\"");
+    let piece = vec![b'x'; 1 << 20];
+    for _ in 0..100 {
+        listener.chunk(Stream::Stdout, &piece);
+    }
+    assert!(listener.held() < 16 << 20, "{} bytes are held", listener.held());
+    listener.chunk(Stream::Stdout, b"\"}\n");
+    let outcome = listener.finish(ended(How::Exited(0)));
+    assert_eq!(outcome.usage, Usage::Unknown, "what cannot be read is not cheap");
 }

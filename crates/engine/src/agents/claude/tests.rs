@@ -1,7 +1,7 @@
 //! What is started, word for word, and what is understood.
 
 use super::*;
-use crate::agents::testing::{hear, invocation, recorded, shown, summary, torture, without_walls};
+use crate::agents::testing::{canary, endless, hear, invocation, recorded, shown, summary, torture, without_walls};
 use expect_test::expect;
 use loopwright_core::budget::Usage;
 
@@ -30,9 +30,6 @@ fn maker_is_started_with_its_tools_and_nobodys_settings() {
         model-1
         --max-turns
         40
-        ANTHROPIC_BASE_URL=http://127.0.0.1:3128/provider/anthropic
-        ANTHROPIC_API_KEY=the-token
-        CLAUDE_CONFIG_DIR=/home/loop/.agent-lw-r1-c00c1e
         CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1
         CLAUDE_CODE_MAX_RETRIES=2
         DISABLE_AUTOUPDATER=1
@@ -40,6 +37,9 @@ fn maker_is_started_with_its_tools_and_nobodys_settings() {
         DISABLE_ERROR_REPORTING=1
         NO_PROXY=127.0.0.1,localhost
         no_proxy=127.0.0.1,localhost
+        ANTHROPIC_BASE_URL=http://127.0.0.1:3128/provider/anthropic
+        ANTHROPIC_API_KEY=the-token
+        CLAUDE_CONFIG_DIR=/home/loop/.agent-lw-r1-c00c1e
         hidden [] []
         stdin the brief
     "#]]
@@ -70,9 +70,6 @@ fn checker_reads_only_and_is_held_to_the_schema_of_a_verdict() {
         40
         --json-schema
         SCHEMA
-        ANTHROPIC_BASE_URL=http://127.0.0.1:3128/provider/anthropic
-        ANTHROPIC_API_KEY=the-token
-        CLAUDE_CONFIG_DIR=/home/loop/.agent-lw-r1-c00c1e
         CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1
         CLAUDE_CODE_MAX_RETRIES=2
         DISABLE_AUTOUPDATER=1
@@ -80,6 +77,9 @@ fn checker_reads_only_and_is_held_to_the_schema_of_a_verdict() {
         DISABLE_ERROR_REPORTING=1
         NO_PROXY=127.0.0.1,localhost
         no_proxy=127.0.0.1,localhost
+        ANTHROPIC_BASE_URL=http://127.0.0.1:3128/provider/anthropic
+        ANTHROPIC_API_KEY=the-token
+        CLAUDE_CONFIG_DIR=/home/loop/.agent-lw-r1-c00c1e
         hidden [] []
         stdin the brief
     "#]]
@@ -210,4 +210,14 @@ fn window_of_a_subscription_says_when_it_opens() {
     let end = r#"{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"limit"}"#;
     let trouble = heard(&[window, end]).0.told.trouble.expect("trouble");
     assert_eq!((trouble.kind, trouble.retry_at_ms), (TroubleKind::RateLimited, Some(1_794_765_600_000)));
+}
+
+#[tokio::test]
+async fn pinned_program_still_knows_every_option() {
+    canary(&Claude, AgentUse::Claude, &["--help"], &["--max-turns"]).await;
+}
+
+#[test]
+fn hundred_megabytes_on_one_line_are_heard_in_bounded_memory() {
+    endless(&Claude);
 }

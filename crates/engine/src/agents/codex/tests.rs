@@ -1,7 +1,7 @@
 //! What is started, word for word, and what is understood.
 
 use super::*;
-use crate::agents::testing::{hear, invocation, recorded, shown, summary, torture, without_walls};
+use crate::agents::testing::{canary, endless, hear, invocation, recorded, shown, summary, torture, without_walls};
 use expect_test::expect;
 use loopwright_core::budget::{BudgetLimit, Usage};
 use loopwright_core::provider::TroubleKind;
@@ -178,4 +178,14 @@ fn wait_for_a_limit_is_trouble_unless_it_goes_on() {
         Some(TroubleKind::Unclear),
         "it never said it was done"
     );
+}
+
+#[tokio::test]
+async fn pinned_program_still_knows_every_option() {
+    canary(&Codex, AgentUse::Codex, &["exec", "--help"], &[]).await;
+}
+
+#[test]
+fn hundred_megabytes_on_one_line_are_heard_in_bounded_memory() {
+    endless(&Codex);
 }

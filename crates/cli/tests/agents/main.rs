@@ -1,0 +1,6 @@
+//! Whole rounds with the real agent programs against a scripted model on loopback, in the walls. A program that is not
+//! installed is said to be skipped; `cargo xtask setup` installs them.
+
+mod hostile;
+mod rounds;
+mod world;

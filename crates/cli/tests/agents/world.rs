@@ -1,0 +1,107 @@
+//! A repository with something to mend, a scripted model, and the real agents on PATH.
+
+use loopwright_testkit::{ModelServer, TestEnv, TestRepo, agents};
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// What the model does for a maker that mends the sum and a checker that agrees.
+pub(crate) const MEND: &str = "\
+@ maker
+say I will mend it.
+usage input=1200 output=60 cache_read=800
+replace calc.py \"a - b\" \"a + b\"
+run python3 calc.py && echo \"to stderr\" >&2
+usage input=300 output=40 cache_read=2100
+stage pull-request.md \"Mend the sum\\n\\nIt was a difference.\"
+say The sum is mended.
+
+@ checker
+read calc.py
+verdict pass correctness=5@calc.py:2 scope=5@gate:tests tests=4@gate:tests
+";
+
+/// One test's world.
+pub(crate) struct World {
+    pub(crate) env: TestEnv,
+    pub(crate) repo: TestRepo,
+    pub(crate) model: ModelServer,
+}
+
+impl World {
+    /// A world for a maker and a checker; none, and the test is skipped, where one of them is not installed.
+    pub(crate) fn new(maker: &str, checker: &str, scenario: &str) -> Option<Self> {
+        agents::needed(maker)?;
+        agents::needed(checker)?;
+        let path = format!("{}:{}", agents::bin_dir()?.display(), loopwright_testkit::TRUSTED_PATH);
+        let env = TestEnv::of_program(env!("CARGO_BIN_EXE_loopwright"));
+        let keys = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"];
+        let env = keys.into_iter().fold(env.with_env("PATH", path), |env, key| env.with_env(key, "sk-real-0123456789abcdef"));
+        let model = ModelServer::start(scenario);
+        let url = model.url();
+        let config = format!(
+            "providers:\n  anthropic: {{ url: {url} }}\n  openai: {{ url: {url}/v1 }}\n  google: {{ url: {url} }}\n"
+        );
+        let folder = env.root().join("config/loopwright");
+        std::fs::create_dir_all(&folder).expect("a folder");
+        std::fs::write(folder.join("config.yaml"), config).expect("the configuration");
+        let repo = repo(&env, maker, checker);
+        Some(Self { env, repo, model })
+    }
+
+    /// Runs the loop.
+    pub(crate) fn run(&self) -> Value {
+        let ran = self.env.loopwright_in(self.repo.path(), ["run", "mend", "--json"]);
+        let text = ran.stdout();
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}\n{text}\n{}", ran.stderr()))
+    }
+
+    /// Everything that agents printed, for the message of a test that failed.
+    pub(crate) fn transcripts(&self) -> String {
+        let mut found = Vec::new();
+        collect(&self.env.state(), &mut found);
+        found.iter().map(|path| format!("== {}\n{}\n", path.display(), shortened(path))).collect()
+    }
+}
+
+/// The beginning of each line.
+fn shortened(path: &std::path::Path) -> String {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    text.lines().map(|line| line.chars().take(300).collect::<String>() + "\n").collect()
+}
+
+fn collect(folder: &std::path::Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            collect(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "log") {
+            found.push(path);
+        }
+    }
+}
+
+/// The model that an agent is told to use.
+pub(crate) fn model_of(agent: &str) -> &'static str {
+    match agent {
+        "claude" => "claude-opus-5-5",
+        "gemini" => "gemini-2.5-pro",
+        _ => "gpt-5.5",
+    }
+}
+
+fn repo(env: &TestEnv, maker: &str, checker: &str) -> TestRepo {
+    let repo = env.repo("r");
+    let (maker_model, checker_model) = (model_of(maker), model_of(checker));
+    repo.write(
+        ".loopwright/loops/mend.md",
+        format!(
+            "---\nname: mend\nintent: Make the sum right.\nlevel: L2\nagents:\n\
+             \x20 maker: {{ use: {maker}, model: {maker_model} }}\n  checker: {{ use: {checker}, model: {checker_model} }}\n\
+             gates:\n  - {{ name: tests, run: [./test.sh], red_before: true }}\noutput: [pull-request]\n---\n# Maker\nMend it.\n"
+        ),
+    );
+    repo.write("calc.py", "def add(a, b):\n    return a - b\n\nprint(add(2, 3))\n");
+    repo.write_executable("test.sh", "#!/bin/sh\ntest \"$(python3 calc.py)\" = 5\n");
+    repo.commit("first");
+    repo
+}
