@@ -46,10 +46,14 @@ fn codex_makes_and_claude_checks() {
 fn sleeps(seconds: u32) -> bool {
     let wanted = format!("sleep\0{seconds}\0");
     let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    all.into_iter().any(|entry| std::fs::read(entry.path().join("cmdline")).is_ok_and(|found| found == wanted.as_bytes()))
+    all.into_iter()
+        .any(|entry| std::fs::read(entry.path().join("cmdline")).is_ok_and(|found| found == wanted.as_bytes()))
 }
 
-#[expect(clippy::disallowed_methods, reason = "a person's Ctrl-C comes from outside, and a test does not wait for ever")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a person's Ctrl-C comes from outside, and a test does not wait for ever"
+)]
 fn cancel_leaves_nobody(agent: &str) {
     let number = 70_000_000 + std::process::id() % 1_000_000 * 10;
     let scenario = format!(
@@ -60,7 +64,8 @@ fn cancel_leaves_nobody(agent: &str) {
     );
     let Some(world) = World::new(agent, agent, &scenario) else { return };
     let mut command = world.env.command(world.repo.path());
-    let mut child = command.args(["run", "mend", "--json"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut child =
+        command.args(["run", "mend", "--json"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
     let deadline = Instant::now() + Duration::from_secs(60);
     let all = |alive: bool| (1..=3).all(|at| sleeps(number + at) == alive);
     while !all(true) {

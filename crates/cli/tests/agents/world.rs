@@ -35,7 +35,8 @@ impl World {
         let path = format!("{}:{}", agents::bin_dir()?.display(), loopwright_testkit::TRUSTED_PATH);
         let env = TestEnv::of_program(env!("CARGO_BIN_EXE_loopwright"));
         let keys = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"];
-        let env = keys.into_iter().fold(env.with_env("PATH", path), |env, key| env.with_env(key, "sk-real-0123456789abcdef"));
+        let env =
+            keys.into_iter().fold(env.with_env("PATH", path), |env, key| env.with_env(key, "sk-real-0123456789abcdef"));
         let model = ModelServer::start(scenario);
         let url = model.url();
         let config = format!(

@@ -113,7 +113,8 @@ fn env(invocation: &Invocation) -> Result<Vec<(OsString, OsString)>, AgentError>
             env.push(("CLAUDE_CONFIG_DIR", in_home(invocation, Path::new(".claude")).into()));
         }
         None => {
-            let hint = "set ANTHROPIC_API_KEY, or write `providers: { anthropic: { key_file: … } }` into your configuration";
+            let hint =
+                "set ANTHROPIC_API_KEY, or write `providers: { anthropic: { key_file: … } }` into your configuration";
             return Err(unsupported(format!("there is no way to the provider `{PROVIDER}`"), hint));
         }
     }

@@ -54,7 +54,8 @@ impl Dialect for Codex {
             // Where the sign-in lies that the user lent it.
             None if is_signed_in(invocation, AgentUse::Codex) => PathBuf::from(".codex"),
             None => {
-                let hint = "set OPENAI_API_KEY, or write `providers: { openai: { key_file: … } }` into your configuration";
+                let hint =
+                    "set OPENAI_API_KEY, or write `providers: { openai: { key_file: … } }` into your configuration";
                 return Err(unsupported(format!("there is no way to the provider `{PROVIDER}`"), hint));
             }
         };
