@@ -26,7 +26,8 @@ impl<'p> Conversation<'p> {
 
     /// Holds it to the end of the prompt, or as far as the agent goes, and gives what was said.
     pub(super) fn hold(mut self, prompt: &str) -> Vec<u8> {
-        let files = json!({ "readTextFile": true, "writeTextFile": true });
+        // Reading stays the agent's: one of them takes no error for a file that is not there yet.
+        let files = json!({ "readTextFile": false, "writeTextFile": true });
         let capabilities = json!({ "fs": files, "terminal": false });
         let cwd = self.place.file("work");
         // Whatever breaks a conversation is the last thing in its recording.
