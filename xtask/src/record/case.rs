@@ -42,7 +42,7 @@ pub(super) struct Case {
 
 impl Case {
     /// Every case of a folder, in order of name. `NAME.AGENT.scenario` is for one agent, `NAME.scenario` for all.
-    pub(super) fn all(folder: &Path) -> Result<Vec<Self>, String> {
+    pub(super) fn all(folder: &Path, before: &str) -> Result<Vec<Self>, String> {
         let entries = std::fs::read_dir(folder).map_err(|error| format!("list `{}`: {error}", folder.display()))?;
         let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         files.sort();
@@ -53,9 +53,10 @@ impl Case {
             let (stem, agent) =
                 stem.split_once('.').map_or((stem, None), |(stem, agent)| (stem, Some(agent.to_owned())));
             let text = std::fs::read_to_string(&file).map_err(|error| format!("read `{}`: {error}", file.display()))?;
+            let stem = format!("{before}{stem}");
             match cases.iter_mut().find(|case| case.name == stem) {
                 Some(case) => case.files.push((agent, file)),
-                None => cases.push(Self::of(stem, &text, (agent, file))?),
+                None => cases.push(Self::of(&stem, &text, (agent, file))?),
             }
         }
         Ok(cases)
@@ -103,7 +104,7 @@ mod tests {
         put("a.codex.scenario", "# how: few-turns\n# wall: 7\n@ any\nsay x\n");
         put("a.scenario", "@ any\nsay y\n");
         put("b.scenario", "# agents: codex gemini\n@ any\nsay y\n");
-        let cases = Case::all(folder.path()).expect("two cases");
+        let cases = Case::all(folder.path(), "").expect("two cases");
         let [a, b] = cases.as_slice() else { panic!("{cases:?}") };
         assert_eq!((a.how, a.wall), (How::FewTurns, Duration::from_secs(7)));
         assert!(a.is_for("claude") && a.scenario_for("codex").ends_with("a.codex.scenario"));

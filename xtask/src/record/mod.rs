@@ -31,7 +31,9 @@ pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     let mut build = cargo();
     build.args(["build", "--package", "loopwright-cli"]);
     run_command(build)?;
-    let cases = Case::all(&root().join(STREAMS).join("scenarios"))?;
+    let scenarios = root().join(STREAMS).join("scenarios");
+    let mut cases = Case::all(&scenarios, "")?;
+    cases.extend(Case::all(&scenarios.join("acp"), "acp/")?);
     let mut unwell = Vec::new();
     for agent in agents {
         for case in cases.iter().filter(|case| case.is_for(agent.name())) {
@@ -126,9 +128,10 @@ fn show(status: ExitStatus) -> String {
 
 fn keep(agent: Agent, case: &Case, place: &Place, address: &str, ended: Option<ExitStatus>) -> Result<(), String> {
     let folder = root().join(STREAMS).join(format!("{}-{}", agent.name(), agents::version_of(agent.package())?));
-    std::fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
     let put = |ending: &str, bytes: &[u8]| {
         let path = folder.join(format!("{}.{ending}", case.name));
+        // A case of a protocol has a folder of its own.
+        std::fs::create_dir_all(path.parent().unwrap_or(&folder)).map_err(|error| error.to_string())?;
         std::fs::write(&path, bytes).map_err(|error| format!("write `{}`: {error}", path.display()))
     };
     let read = |name: &str| std::fs::read(place.file(name)).map_err(|error| format!("read {name}: {error}"));

@@ -126,12 +126,12 @@ fn recorded_streams_mean_what_happened() {
         500                      limit Wall                   ?                        turns 0
         503                      limit Wall                   ?                        turns 0
         529                      limit Wall                   ?                        turns 0
-        context                  context                      250800+167200+0 → 12540  turns 209
+        context                  context                      7200+4800+0 → 360        turns 6
         cut-once                 Exited(0)                    3600+2400+0 → 180        turns 3
         cut                      limit Wall                   1200+800+0 → 60          turns 2
         denied                   Exited(0)                    3600+2400+0 → 180        turns 3
         edit-and-run             Exited(0)                    3800+10000+0 → 280       turns 6
-        hang                     limit Wall                   ?                        turns 0
+        hang                     limit Wall                   1200+800+0 → 60          turns 2
         length                   unclear                      1200+800+0 → 60          turns 1
         overloaded-midway        limit Wall                   1200+800+0 → 60          turns 5
         quota                    quota 429                    ?                        turns 0
