@@ -54,11 +54,10 @@ fn agent(spec: &AgentSpec, work_tree: &Path, path: &[PathBuf]) -> Result<Arc<dyn
     match spec.agent {
         AgentUse::Command => Ok(Arc::new(Command::new(&spec.run).map_err(wrong)?)),
         AgentUse::Scripted => scripted(spec, work_tree),
-        AgentUse::Claude | AgentUse::Codex | AgentUse::Opencode | AgentUse::Gemini => {
+        AgentUse::Claude | AgentUse::Codex | AgentUse::Opencode | AgentUse::Gemini | AgentUse::Acp => {
             let found = agents::driven(spec, path, Some(work_tree));
             Ok(found.unwrap_or_else(|error| Arc::new(Vanished::not_there(spec.agent, &error))))
         }
-        AgentUse::Acp => Ok(Arc::new(Vanished::not_driven(spec.agent))),
     }
 }
 

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A longer line is not kept whole: its reader sees its beginning and is told so.
-const LINE_MAX: usize = 4 << 20;
+pub(super) const LINE_MAX: usize = 4 << 20;
 
 /// How one program is spoken to and understood.
 pub(super) trait Dialect: Send + Sync {
@@ -141,7 +141,7 @@ impl Driven {
 }
 
 /// The room without what the program would load of the repository's.
-fn hide(launch: &Launch, invocation: &Invocation) -> Result<Room, AgentError> {
+pub(super) fn hide(launch: &Launch, invocation: &Invocation) -> Result<Room, AgentError> {
     if let Some(name) = invocation.room.shows(&launch.needs_hidden, &invocation.workspace).first() {
         let what = format!("the repository's `{name}` would steer the agent, and without walls it cannot be hidden");
         let hint = "`loopwright doctor` says why there are no walls; or remove the file";

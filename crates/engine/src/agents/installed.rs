@@ -34,7 +34,15 @@ pub struct Installed {
 /// repository is taken for a program of the user's.
 #[must_use]
 pub fn find(agent: AgentUse, path: &[PathBuf], repo: Option<&Path>) -> Option<Installed> {
-    let name = program_name(agent)?;
+    find_as(agent, program_name(agent)?, path, repo)
+}
+
+/// The same for any program of this name, which is spoken to in the Agent Client Protocol.
+pub(super) fn find_named(name: &str, path: &[PathBuf], repo: Option<&Path>) -> Option<Installed> {
+    find_as(AgentUse::Acp, name, path, repo)
+}
+
+fn find_as(agent: AgentUse, name: &str, path: &[PathBuf], repo: Option<&Path>) -> Option<Installed> {
     let repo = repo.map(real);
     let allowed = |program: &Path| repo.as_deref().is_none_or(|repo| !program.starts_with(repo));
     let (folder, found) = look(name, path, &allowed)?;

@@ -3,6 +3,7 @@
 //! An adapter starts exactly one process tree through [`Proc`], reads what it says, and returns when the tree is gone.
 //! It decides nothing: whether an outcome is good is the round's to say, and nothing an agent prints is a verdict.
 
+mod acp;
 mod claude;
 mod codex;
 mod command;
@@ -24,6 +25,7 @@ pub mod scripted;
 mod testing;
 mod tools;
 
+pub use acp::Acp;
 pub use command::Command;
 pub use error::AgentError;
 pub use installed::{Installed, find, install_hint};

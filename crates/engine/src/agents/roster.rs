@@ -3,7 +3,7 @@
 use super::driver::{Dialect, Driven, Listener};
 use super::hearing::Hearing;
 use super::installed::{self, Installed};
-use super::{Agent, AgentError, AgentLog, AgentOutcome, Invocation};
+use super::{Acp, Agent, AgentError, AgentLog, AgentOutcome, Invocation};
 use crate::proc::{Captured, Ended, How, Stream, Watch as _};
 use loopwright_core::spec::{AgentSpec, AgentUse};
 use std::path::{Path, PathBuf};
@@ -19,6 +19,9 @@ pub const DRIVEN: [AgentUse; 4] = [AgentUse::Claude, AgentUse::Codex, AgentUse::
 /// [`AgentError::NotFound`] with how to install it; for an agent that is not driven by its own program,
 /// [`AgentError::Unavailable`].
 pub fn driven(spec: &AgentSpec, path: &[PathBuf], repo: Option<&Path>) -> Result<Arc<dyn Agent>, AgentError> {
+    if spec.agent == AgentUse::Acp {
+        return Ok(Arc::new(Acp::find(&spec.run, path, repo)?));
+    }
     let word = spec.agent.word();
     let Some(dialect) = dialect(spec.agent) else {
         let what = format!("agent `{word}` is not driven by a program of its own");

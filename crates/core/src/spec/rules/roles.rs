@@ -56,10 +56,14 @@ fn command(rules: &mut Rules, path: &Path, agent: &AgentSpec) {
             let what = format!("`{path}` uses `command` without `run`");
             rules.missing(path.clone(), &what, "write `run: [./my-agent, --fast]`");
         }
-        AgentUse::Command => rules.command(path.key("run"), &agent.run),
+        AgentUse::Acp if agent.run.is_empty() => {
+            let what = format!("`{path}` uses `acp` without `run`");
+            rules.missing(path.clone(), &what, "write `run: [goose, acp]`");
+        }
+        AgentUse::Command | AgentUse::Acp => rules.command(path.key("run"), &agent.run),
         other if !agent.run.is_empty() => {
             let what = format!("`{path}` uses `{}`, which takes no `run`", other.word());
-            rules.object(path.key("run"), what, "`run` goes with `use: command`");
+            rules.object(path.key("run"), what, "`run` goes with `use: command` and `use: acp`");
         }
         _ => {}
     }

@@ -1,0 +1,406 @@
+//! Conversations with scripted peers: well-behaved, odd and hostile ones, each a real process.
+
+use super::super::testing::{Seen, without_walls};
+use super::*;
+use crate::proc::{Cookie, How};
+use crate::seam::Seam;
+use expect_test::expect;
+use loopwright_core::budget::{BudgetLimit, Tokens, Usage};
+use loopwright_core::provider::TroubleKind;
+use loopwright_core::spec::Role;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
+
+/// The peer's words; each test adds what its peer does.
+const PEER: &str = r#"
+import json, os, sys
+def send(message): sys.stdout.write(json.dumps(message) + "\n"); sys.stdout.flush()
+def raw(text): sys.stdout.buffer.write(text if isinstance(text, bytes) else text.encode()); sys.stdout.flush()
+def recv():
+    line = sys.stdin.readline()
+    if not line: sys.exit(0)
+    return json.loads(line)
+def reply(call, result): send({"jsonrpc": "2.0", "id": call["id"], "result": result})
+def fail(call, code, text): send({"jsonrpc": "2.0", "id": call["id"], "error": {"code": code, "message": text}})
+def update(what, **more):
+    send({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s1", "update": {"sessionUpdate": what, **more}}})
+def say(text, **more): update("agent_message_chunk", content={"type": "text", "text": text}, **more)
+def tool(kind, title):
+    update("tool_call", toolCallId="t1", title=title, kind=kind, status="pending")
+    update("tool_call_update", toolCallId="t1", status="completed")
+def ask(id, tool, *kinds):
+    options = [{"optionId": "o-" + kind, "name": kind, "kind": kind} for kind in kinds]
+    send({"jsonrpc": "2.0", "id": id, "method": "session/request_permission", "params": {"sessionId": "s1", "toolCall": {"toolCallId": "t1", **tool}, "options": options}})
+    return recv()["result"]["outcome"]
+ALL = ("allow_always", "allow_once", "reject_once", "reject_always")
+def begin(session={}):
+    reply(recv(), {"protocolVersion": 1, "agentInfo": {"name": "peer", "version": "9.9"}})
+    reply(recv(), {"sessionId": "s1", **session})
+    return recv()
+def end(call, reason="end_turn", **more): reply(call, {"stopReason": reason, **more})
+"#;
+
+struct Play {
+    root: tempfile::TempDir,
+    invocation: Invocation,
+    name: &'static str,
+}
+
+impl Play {
+    fn new(role: Role) -> Self {
+        let root = tempfile::tempdir().expect("a temporary folder");
+        let mut invocation = Invocation { model: None, ..without_walls(role) };
+        for (place, name) in [
+            (&mut invocation.workspace, "work"),
+            (&mut invocation.outbox, "outbox"),
+            (&mut invocation.home, "home"),
+            (&mut invocation.tmp, "tmp"),
+        ] {
+            *place = root.path().join(name);
+            std::fs::create_dir_all(place).expect("a folder can be made");
+        }
+        invocation.limits.output_max = 64 << 20;
+        // Trees are known by it, and tests run at the same time.
+        invocation.cookie = Cookie::new("acp-test");
+        Self { root, invocation, name: "peer" }
+    }
+
+    fn maker() -> Self {
+        Self::new(Role::Maker)
+    }
+
+    /// The same with a program of this name.
+    fn named(name: &'static str) -> Self {
+        Self { name, ..Self::maker() }
+    }
+
+    async fn tried(&self, body: &str, cancel: &Cancel) -> (Result<AgentOutcome, AgentError>, Vec<String>) {
+        let program = self.root.path().join(self.name);
+        std::fs::write(&program, format!("#!/usr/bin/python3\n{PEER}\n{body}\n")).expect("the peer can be written");
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("permissions");
+        let agent = Acp::find(&[program.display().to_string()], &[], None).expect("a program is named");
+        let mut seen = Seen::default();
+        let proc = Proc::new(Seam::none());
+        let outcome = agent.invoke(&self.invocation, &proc, &mut seen, cancel, &mut |_: &_| ()).await;
+        (outcome, seen.0)
+    }
+
+    async fn run(&self, body: &str) -> AgentOutcome {
+        self.tried(body, &Cancel::new()).await.0.expect("the peer starts")
+    }
+
+    async fn refused(&self, body: &str) -> String {
+        self.tried(body, &Cancel::new()).await.0.expect_err("it is refused").to_string()
+    }
+}
+
+fn trouble(outcome: &AgentOutcome) -> Option<TroubleKind> {
+    outcome.told.trouble.as_ref().map(|trouble| trouble.kind)
+}
+
+#[tokio::test]
+async fn whole_conversation_hands_over_the_brief_and_ends_with_the_last_message() {
+    let play = Play::maker();
+    let body = r#"
+greeting = recv(); reply(greeting, {"protocolVersion": 1, "agentInfo": {"name": "peer", "version": "9.9"}})
+opening = recv(); reply(opening, {"sessionId": "s1"})
+call = recv()
+say("I will "); say("mend it."); tool("edit", "calc.py: a => b\nmore")
+say(json.dumps([greeting["params"]["clientCapabilities"], opening["params"]["mcpServers"], call["params"]["prompt"]])); say(" end")
+end(call)
+"#;
+    let (outcome, seen) = play.tried(body, &Cancel::new()).await;
+    let outcome = outcome.expect("the peer starts");
+    assert_eq!((outcome.how, outcome.turns, trouble(&outcome)), (How::Exited(0), 2, None));
+    assert_eq!(outcome.told.version.as_deref(), Some("9.9"));
+    assert_eq!(outcome.told.answer.as_deref(), Some(outcome.text.as_str()));
+    assert_eq!(outcome.usage, Usage::Unknown, "nothing was told of its use");
+    expect![[r#"
+        Started { model: None, version: Some("9.9") }
+        Says("I will mend it.")
+        Tool { name: "edit", what: "calc.py: a => b" }
+        Says("[{\"fs\": {\"readTextFile\": false, \"writeTextFile\": false}, \"terminal\": false}, [], [{\"type\": \"text\", \"text\": \"the brief\"}]] end")
+        UsageUnknown
+        Finished { how: Exited(0) }"#]]
+    .assert_eq(&seen.join("\n"));
+}
+
+#[tokio::test]
+async fn what_is_no_message_is_passed_over_and_counted() {
+    let body = r#"
+raw("warming up\n"); raw(b"\xff\xfe{\n"); raw("\n"); raw("[1, 2]\n"); raw('{"jsonrpc": "2.0", "id": 99, "result": {}}\n')
+call = begin()
+send({"jsonrpc": "2.0", "method": "peer/gossip", "params": 7})
+update("invention", anything=[1])
+send({"jsonrpc": "2.0", "method": "session/update", "params": {"update": 5}})
+say("done"); end(call); end(call, "refusal"); say("again")
+"#;
+    let (outcome, seen) = Play::maker().tried(body, &Cancel::new()).await;
+    let outcome = outcome.expect("the peer starts");
+    assert_eq!((outcome.text.as_str(), trouble(&outcome)), ("done", None));
+    let counted = format!("{:?}", "5 lines of the agent were no messages of the protocol".as_bytes());
+    assert!(seen.iter().any(|event| event.contains(&counted)), "{seen:?}");
+}
+
+#[tokio::test]
+async fn calls_that_are_not_served_are_answered_so_with_their_own_id() {
+    let body = r#"
+call = begin()
+got = []
+for id, method in (("x-1", "fs/read_text_file"), (7.5, "terminal/create"), (0, "craft/drain"), ("y", "fs/write_text_file")):
+    send({"jsonrpc": "2.0", "id": id, "method": method, "params": {"path": "/etc/passwd"}})
+    answer = recv(); got.append([answer["id"], answer["error"]["code"]])
+say(json.dumps(got)); end(call)
+"#;
+    let outcome = Play::maker().run(body).await;
+    assert_eq!(outcome.text, r#"[["x-1", -32601], [7.5, -32601], [0, -32601], ["y", -32601]]"#);
+}
+
+#[tokio::test]
+async fn permission_is_given_once_and_by_the_kind_of_tool() {
+    let body = r#"
+call = begin()
+got = [ask(i, tool, *kinds) for i, (tool, kinds) in enumerate((
+    ({"kind": "edit", "title": "read"}, ALL), ({"kind": "execute", "title": "rm x"}, ALL), ({"kind": "fetch", "title": "x"}, ALL),
+    ({"kind": "switch_mode"}, ALL), ({"kind": "other", "title": "shell"}, ALL), ({"kind": "edit"}, ("allow_always",)),
+    ({"kind": "fetch"}, ("allow_once",))))]
+say(" ".join(o.get("optionId", o["outcome"]) for o in got)); end(call)
+"#;
+    let outcome = Play::maker().run(body).await;
+    let once = "o-allow_once o-allow_once o-reject_once o-reject_once o-allow_once cancelled cancelled";
+    assert_eq!(outcome.text, once);
+    assert_eq!(outcome.told.denied.len(), 4, "{:?}", outcome.told.denied);
+}
+
+#[tokio::test]
+async fn reader_without_walls_is_brought_into_a_mode_that_asks_and_is_allowed_to_read_only() {
+    let body = r#"
+switch = begin({"modes": {"currentModeId": "auto", "availableModes": [{"id": "auto", "name": "a"}, {"id": "https://x/modes#approve", "name": "b"}]}})
+send({"jsonrpc": "2.0", "id": switch["id"], "result": None})
+call = recv()
+got = [ask(i, tool, *ALL)["optionId"] for i, tool in enumerate((
+    {"kind": "read"}, {"kind": "search"}, {"kind": "edit"}, {"kind": "execute", "title": "read"}, {"kind": "other", "title": "write"},
+    {"kind": "other", "title": "read"}, {"kind": "other", "title": "read x; rm y"}, {"title": "invention"}))]
+say(json.dumps([switch["method"], switch["params"]["modeId"]] + [o[2:8] for o in got])); end(call)
+"#;
+    let outcome = Play::new(Role::Checker).run(body).await;
+    expect![[r#"["session/set_mode", "https://x/modes#approve", "allow_", "allow_", "reject", "reject", "reject", "allow_", "reject", "reject"]"#]]
+        .assert_eq(&outcome.text);
+}
+
+#[tokio::test]
+async fn reader_that_nothing_would_hold_is_not_used() {
+    let play = Play::new(Role::Checker);
+    let modes = r#"call = begin({"modes": {"currentModeId": "auto", "availableModes": [{"id": "auto"}, {"id": "default"}]}}); open("asked", "w")"#;
+    for body in ["begin(); open('asked', 'w')", modes] {
+        let error = play.refused(body).await;
+        assert!(error.contains("offers no mode"), "{error}");
+    }
+    let rejects = r#"fail(begin({"modes": {"currentModeId": "auto", "availableModes": [{"id": "ask"}]}}), -32603, "no"); recv(); open("asked", "w")"#;
+    assert!(play.refused(rejects).await.contains("offers no mode"));
+    assert!(!play.invocation.workspace.join("asked").exists(), "nothing was asked of it");
+}
+
+#[tokio::test]
+async fn lists_of_tools_that_cannot_be_told_apart_are_refused_before_anything_starts() {
+    for tools in [&["Read"][..], &["Read", "Glob", "Grep", "Edit"], &["Edit", "Write", "Bash"], &["Cook"]] {
+        let mut play = Play::maker();
+        play.invocation.tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
+        play.refused("open('started', 'w')").await;
+        assert!(!play.invocation.workspace.join("started").exists());
+    }
+}
+
+#[tokio::test]
+async fn model_is_set_where_it_is_offered_and_refused_where_not() {
+    let mut play = Play::maker();
+    play.invocation.model = Some("m2".to_owned());
+    let tail = "\nsay(json.dumps([change['method'], change['params']]) if change else 'nothing'); end(call)";
+    let setting = |current: &str| {
+        format!(
+            r#"{{"configOptions": [{{"id": "on", "type": "boolean", "currentValue": True}}, {{"id": "mo", "category": "model", "type": "select", "currentValue": "{current}", "options": [{{"group": "g", "name": "g", "options": [{{"value": "m2", "name": "M"}}]}}]}}]}}"#
+        )
+    };
+    let changed = "change = begin(SESSION)\nreply(change, {})\ncall = recv()";
+    let body = changed.replace("SESSION", &setting("m1")) + tail;
+    let text = play.run(&body).await.text;
+    assert_eq!(text, r#"["session/set_config_option", {"sessionId": "s1", "configId": "mo", "value": "m2"}]"#);
+    let models = r#"{"models": {"currentModelId": "m1", "availableModels": [{"modelId": "m2", "name": "M"}]}}"#;
+    let text = play.run(&(changed.replace("SESSION", models) + tail)).await.text;
+    assert_eq!(text, r#"["session/set_model", {"sessionId": "s1", "modelId": "m2"}]"#);
+    let already = format!("change = None; call = begin({})", setting("m2")) + tail;
+    assert_eq!(play.run(&already).await.text, "nothing");
+    for session in ["{}", &models.replace("m2", "m3")] {
+        let error = play.refused(&format!("begin({session}); open('asked', 'w')")).await;
+        assert!(error.contains("does not offer the model `m2`"), "{error}");
+    }
+    assert!(!play.invocation.workspace.join("asked").exists());
+}
+
+#[tokio::test]
+async fn other_version_of_the_protocol_is_refused() {
+    let error = Play::maker().refused(r#"reply(recv(), {"protocolVersion": 2}); recv()"#).await;
+    assert!(error.contains("version 2"), "{error}");
+}
+
+#[tokio::test]
+async fn every_reason_to_stop_has_its_meaning() {
+    let cases = [
+        ("end_turn", None, None),
+        ("max_tokens", Some(TroubleKind::Context), None),
+        ("max_turn_requests", None, Some(BudgetLimit::Turns)),
+        ("refusal", Some(TroubleKind::Declined), None),
+        ("cancelled", Some(TroubleKind::Unclear), None),
+        ("tired", Some(TroubleKind::Unclear), None),
+    ];
+    for (reason, kind, limit) in cases {
+        let outcome = Play::maker().run(&format!("end(begin(), {reason:?})")).await;
+        assert_eq!((trouble(&outcome), outcome.limit), (kind, limit), "{reason}");
+    }
+    let denied = r#"call = begin(); ask(1, {"kind": "fetch"}, *ALL); end(call, "cancelled")"#;
+    assert_eq!(trouble(&Play::maker().run(denied).await), None, "it stopped because something was not allowed");
+}
+
+#[tokio::test]
+async fn errors_become_trouble_of_their_kind() {
+    let cases = [
+        ("fail(begin(), 401, 'no')", TroubleKind::Auth),
+        ("fail(begin(), 429, 'slow down')", TroubleKind::RateLimited),
+        ("fail(begin(), -32603, 'Internal error: 529 Overloaded')", TroubleKind::Overloaded),
+        ("fail(begin(), -32603, 'boom')", TroubleKind::Unclear),
+        ("reply(recv(), {'protocolVersion': 1}); fail(recv(), -32000, 'Authentication required')", TroubleKind::Auth),
+        ("reply(begin(), None)", TroubleKind::Unclear),
+        ("reply(recv(), 'hello')", TroubleKind::Unclear),
+        ("sys.exit(0)", TroubleKind::Unclear),
+        ("begin(); say('half'); sys.exit(0)", TroubleKind::Unclear),
+        ("begin(); os.kill(os.getpid(), 9)", TroubleKind::Unclear),
+    ];
+    for (body, kind) in cases {
+        assert_eq!(trouble(&Play::maker().run(body).await), Some(kind), "{body}");
+    }
+    let goose = "call = begin(); say('Ran into this error: Authentication error. Status: 401 Unauthorized.'); end(call)";
+    assert_eq!(trouble(&Play::named("goose").run(goose).await), Some(TroubleKind::Auth));
+    assert_eq!(trouble(&Play::maker().run(goose).await), None, "another agent's words are its model's");
+}
+
+#[tokio::test]
+async fn peer_that_never_answers_meets_the_idle_limit() {
+    let mut play = Play::maker();
+    play.invocation.limits.idle = Some(Duration::from_millis(300));
+    let outcome = play.run("while True: recv()").await;
+    assert_eq!((outcome.how, outcome.limit), (How::Idle, Some(BudgetLimit::Idle)));
+}
+
+#[tokio::test]
+async fn peer_that_asks_without_end_and_reads_nothing_is_ended() {
+    let body = r#"
+call = begin()
+for i in range(100000): raw('{"jsonrpc":"2.0","id":%d,"method":"no/such"}\n' % i)
+import signal; signal.pause()
+"#;
+    let outcome = Play::maker().run(body).await;
+    assert_eq!((outcome.how, trouble(&outcome)), (How::Finished, Some(TroubleKind::Unclear)));
+    assert!(outcome.told.trouble.is_some_and(|trouble| trouble.text.contains("does not read")));
+}
+
+#[tokio::test]
+async fn report_beyond_every_bound_is_lost_and_a_call_beyond_it_ends_the_conversation() {
+    let lost = "call = begin(); update('tool_call_update', toolCallId='t1', rawOutput='x' * (6 << 20)); say('end'); end(call)";
+    let outcome = Play::maker().run(lost).await;
+    assert_eq!((outcome.text.as_str(), trouble(&outcome)), ("end", None));
+    let call = "call = begin(); ask(5, {'kind': 'edit', 'title': 'x' * (6 << 20)}, *ALL)";
+    let outcome = Play::maker().run(call).await;
+    assert!(outcome.told.trouble.is_some_and(|trouble| trouble.text.contains("too long")));
+}
+
+#[tokio::test]
+async fn cancelled_peer_is_told_before_it_is_ended() {
+    let play = Play::maker();
+    let body = "begin(); open('ready', 'w'); word = recv(); open('cancelled', 'w').write(json.dumps(word)); sys.exit(0)";
+    let cancel = Cancel::new();
+    let (thrown, ready) = (cancel.clone(), play.invocation.workspace.join("ready"));
+    let watch = tokio::spawn(async move {
+        while !ready.exists() {
+            tokio::task::yield_now().await;
+        }
+        thrown.cancel();
+    });
+    let (outcome, _) = play.tried(body, &cancel).await;
+    watch.await.expect("the watcher ends");
+    assert_eq!(outcome.expect("the peer starts").how, How::Cancelled);
+    let word = std::fs::read_to_string(play.invocation.workspace.join("cancelled")).expect("it was told");
+    assert_eq!(word, r#"{"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "s1"}}"#);
+}
+
+#[tokio::test]
+async fn peer_that_stays_after_its_answer_is_ended_and_that_is_no_fault() {
+    let outcome = Play::maker().run("call = begin(); say('done'); end(call)\nimport signal; signal.pause()").await;
+    assert_eq!((outcome.how, trouble(&outcome), outcome.text.as_str()), (How::Finished, None, "done"));
+}
+
+#[tokio::test]
+async fn use_is_taken_from_those_who_tell_the_whole_and_weight_is_a_ceiling_for_all() {
+    let told = r#"call = begin(); end(call, usage={"totalTokens": 1260, "inputTokens": 1200, "outputTokens": 60})"#;
+    let outcome = Play::named("codex-acp").run(told).await;
+    assert_eq!(outcome.usage, Usage::Reported(Tokens { input: 1200, output: 60, ..Tokens::default() }));
+    assert_eq!(Play::named("goose").run(told).await.usage, Usage::Unknown);
+    let mut play = Play::maker();
+    play.invocation.limits.tokens = Some(1000);
+    let heavy = r#"begin(); update("usage_update", used=1001, size=9999, cost={"amount": 0.5, "currency": "USD"}); recv(); sys.exit(0)"#;
+    let outcome = play.run(heavy).await;
+    assert_eq!((outcome.how, outcome.limit), (How::Stopped, Some(BudgetLimit::Total)));
+    assert_eq!(outcome.told.billed.map(|usd| usd.0), Some(500_000));
+}
+
+#[test]
+fn variables_point_known_programs_at_their_provider_and_hold_no_key() {
+    let invocation = Invocation { model: Some("claude-x".to_owned()), ..super::super::testing::invocation(Role::Maker) };
+    let shown = |known: Known| {
+        let env = known.env(&invocation);
+        env.iter().map(|(name, value)| format!("{}={}\n", name.display(), value.display())).collect::<String>()
+    };
+    expect![[r#"
+        ANTHROPIC_BASE_URL=http://127.0.0.1:3128/provider/anthropic
+        ANTHROPIC_API_KEY=the-token
+        GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:3128/provider/google
+        GEMINI_API_KEY=the-token
+        OPENAI_BASE_URL=http://127.0.0.1:3128/provider/openai
+        OPENAI_API_KEY=the-token
+        XDG_CONFIG_HOME=/home/loop/.agent-lw-r1-c00c1e
+        XDG_DATA_HOME=/home/loop/.agent-lw-r1-c00c1e
+        XDG_STATE_HOME=/home/loop/.agent-lw-r1-c00c1e
+        GOOSE_DISABLE_KEYRING=1
+        GOOSE_TELEMETRY_ENABLED=false
+        CONTEXT_FILE_NAMES=[]
+        GOOSE_PROVIDER=anthropic
+        GOOSE_MODEL=claude-x
+        ANTHROPIC_HOST=http://127.0.0.1:3128/provider/anthropic
+        GOOGLE_HOST=http://127.0.0.1:3128/provider/google
+        GOOGLE_API_KEY=the-token
+        NO_PROXY=127.0.0.1,localhost
+        no_proxy=127.0.0.1,localhost
+        DISABLE_AUTOUPDATER=1
+        DISABLE_TELEMETRY=1
+    "#]].assert_eq(&shown(Known::Goose));
+    expect![[r#"
+        ANTHROPIC_BASE_URL=http://127.0.0.1:3128/provider/anthropic
+        ANTHROPIC_API_KEY=the-token
+        GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:3128/provider/google
+        GEMINI_API_KEY=the-token
+        OPENAI_BASE_URL=http://127.0.0.1:3128/provider/openai
+        OPENAI_API_KEY=the-token
+        XDG_CONFIG_HOME=/home/loop/.agent-lw-r1-c00c1e
+        NO_PROXY=127.0.0.1,localhost
+        no_proxy=127.0.0.1,localhost
+        DISABLE_AUTOUPDATER=1
+        DISABLE_TELEMETRY=1
+    "#]].assert_eq(&shown(Known::Other));
+}
+
+#[test]
+fn program_is_found_by_name_on_the_path_and_never_in_the_repository() {
+    let find = |argv: &[&str]| Acp::find(&argv.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(), &[], None);
+    assert!(matches!(find(&["no-such-agent-here", "acp"]), Err(AgentError::NotFound { .. })));
+    assert!(find(&[]).is_err() && find(&[""]).is_err());
+    assert!(find(&["sh"]).is_ok());
+}
