@@ -47,16 +47,8 @@ const SETTINGS: [&str; 12] = [
 ];
 
 /// Files that some agent takes instructions from.
-const INSTRUCTIONS: [&str; 8] = [
-    ".cursorrules",
-    ".goosehints",
-    "AGENT.md",
-    "AGENTS.md",
-    "CLAUDE.local.md",
-    "CLAUDE.md",
-    "GEMINI.md",
-    "QWEN.md",
-];
+const INSTRUCTIONS: [&str; 8] =
+    [".cursorrules", ".goosehints", "AGENT.md", "AGENTS.md", "CLAUDE.local.md", "CLAUDE.md", "GEMINI.md", "QWEN.md"];
 
 impl Known {
     /// The program that a path names.
@@ -257,8 +249,14 @@ mod tests {
     #[test]
     fn use_of_a_turn_is_split_by_what_its_total_says() {
         let cases = [
-            (r#"{"usage":{"totalTokens":2440,"inputTokens":300,"outputTokens":40,"cachedReadTokens":2100}}"#, (300, 40, 2100)),
-            (r#"{"usage":{"totalTokens":2440,"inputTokens":2400,"outputTokens":40,"cachedReadTokens":2100}}"#, (300, 40, 2100)),
+            (
+                r#"{"usage":{"totalTokens":2440,"inputTokens":300,"outputTokens":40,"cachedReadTokens":2100}}"#,
+                (300, 40, 2100),
+            ),
+            (
+                r#"{"usage":{"totalTokens":2440,"inputTokens":2400,"outputTokens":40,"cachedReadTokens":2100}}"#,
+                (300, 40, 2100),
+            ),
             (r#"{"usage":{"totalTokens":450,"inputTokens":300,"outputTokens":40,"thoughtTokens":110}}"#, (300, 150, 0)),
             (r#"{"usage":{"inputTokens":300,"outputTokens":40}}"#, (300, 40, 0)),
         ];
@@ -272,7 +270,8 @@ mod tests {
 
     #[test]
     fn only_figures_of_a_whole_turn_are_taken() {
-        let last_call = r#"{"stopReason":"end_turn","usage":{"totalTokens":2440,"inputTokens":2400,"outputTokens":40}}"#;
+        let last_call =
+            r#"{"stopReason":"end_turn","usage":{"totalTokens":2440,"inputTokens":2400,"outputTokens":40}}"#;
         for known in [Known::Goose, Known::Opencode, Known::Qwen, Known::Other] {
             assert_eq!(known.usage(last_call, Some("m")), None, "{known:?}");
         }

@@ -326,7 +326,10 @@ impl Talk {
 /// Why a session is no use for a model.
 fn no_model(model: Option<&str>) -> (String, String) {
     let model = model.unwrap_or_default();
-    (format!("the acp agent does not offer the model `{model}`"), "leave `model` out, or name one that it offers".to_owned())
+    (
+        format!("the acp agent does not offer the model `{model}`"),
+        "leave `model` out, or name one that it offers".to_owned(),
+    )
 }
 
 impl Reader for Talk {

@@ -278,7 +278,8 @@ async fn errors_become_trouble_of_their_kind() {
     for (body, kind) in cases {
         assert_eq!(trouble(&Play::maker().run(body).await), Some(kind), "{body}");
     }
-    let goose = "call = begin(); say('Ran into this error: Authentication error. Status: 401 Unauthorized.'); end(call)";
+    let goose =
+        "call = begin(); say('Ran into this error: Authentication error. Status: 401 Unauthorized.'); end(call)";
     assert_eq!(trouble(&Play::named("goose").run(goose).await), Some(TroubleKind::Auth));
     assert_eq!(trouble(&Play::maker().run(goose).await), None, "another agent's words are its model's");
 }
@@ -305,7 +306,8 @@ import signal; signal.pause()
 
 #[tokio::test]
 async fn report_beyond_every_bound_is_lost_and_a_call_beyond_it_ends_the_conversation() {
-    let lost = "call = begin(); update('tool_call_update', toolCallId='t1', rawOutput='x' * (6 << 20)); say('end'); end(call)";
+    let lost =
+        "call = begin(); update('tool_call_update', toolCallId='t1', rawOutput='x' * (6 << 20)); say('end'); end(call)";
     let outcome = Play::maker().run(lost).await;
     assert_eq!((outcome.text.as_str(), trouble(&outcome)), ("end", None));
     let call = "call = begin(); ask(5, {'kind': 'edit', 'title': 'x' * (6 << 20)}, *ALL)";
@@ -316,7 +318,8 @@ async fn report_beyond_every_bound_is_lost_and_a_call_beyond_it_ends_the_convers
 #[tokio::test]
 async fn cancelled_peer_is_told_before_it_is_ended() {
     let play = Play::maker();
-    let body = "begin(); open('ready', 'w'); word = recv(); open('cancelled', 'w').write(json.dumps(word)); sys.exit(0)";
+    let body =
+        "begin(); open('ready', 'w'); word = recv(); open('cancelled', 'w').write(json.dumps(word)); sys.exit(0)";
     let cancel = Cancel::new();
     let (thrown, ready) = (cancel.clone(), play.invocation.workspace.join("ready"));
     let watch = tokio::spawn(async move {
@@ -354,7 +357,8 @@ async fn use_is_taken_from_those_who_tell_the_whole_and_weight_is_a_ceiling_for_
 
 #[test]
 fn variables_point_known_programs_at_their_provider_and_hold_no_key() {
-    let invocation = Invocation { model: Some("claude-x".to_owned()), ..super::super::testing::invocation(Role::Maker) };
+    let invocation =
+        Invocation { model: Some("claude-x".to_owned()), ..super::super::testing::invocation(Role::Maker) };
     let shown = |known: Known| {
         let env = known.env(&invocation);
         env.iter().map(|(name, value)| format!("{}={}\n", name.display(), value.display())).collect::<String>()
@@ -381,7 +385,8 @@ fn variables_point_known_programs_at_their_provider_and_hold_no_key() {
         no_proxy=127.0.0.1,localhost
         DISABLE_AUTOUPDATER=1
         DISABLE_TELEMETRY=1
-    "#]].assert_eq(&shown(Known::Goose));
+    "#]]
+    .assert_eq(&shown(Known::Goose));
     expect![[r#"
         ANTHROPIC_BASE_URL=http://127.0.0.1:3128/provider/anthropic
         ANTHROPIC_API_KEY=the-token
@@ -394,7 +399,8 @@ fn variables_point_known_programs_at_their_provider_and_hold_no_key() {
         no_proxy=127.0.0.1,localhost
         DISABLE_AUTOUPDATER=1
         DISABLE_TELEMETRY=1
-    "#]].assert_eq(&shown(Known::Other));
+    "#]]
+    .assert_eq(&shown(Known::Other));
 }
 
 #[test]

@@ -205,7 +205,11 @@ impl Session<'_> {
     pub(super) fn change_mode(&self, id: &str) -> Option<Change> {
         if let Some(modes) = &self.modes {
             let params = json!({ "sessionId": self.session_id, "modeId": id });
-            return (modes.current_mode_id != id).then_some(Change { what: What::Mode, method: "session/set_mode", params });
+            return (modes.current_mode_id != id).then_some(Change {
+                what: What::Mode,
+                method: "session/set_mode",
+                params,
+            });
         }
         let setting = self.setting("mode")?;
         (setting.current().as_deref() != Some(id)).then(|| self.set(setting, What::Mode, id))
