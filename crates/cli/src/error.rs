@@ -163,6 +163,7 @@ impl From<EngineError> for CommandError {
             EngineError::Ambiguous { .. } => Self::unknown(error.to_string()).hint("give more of the id"),
             EngineError::Stale(_) => Self::refused(error.to_string()).hint("see `loopwright inbox`"),
             EngineError::Place(_)
+            | EngineError::WorkGone(_)
             | EngineError::Workspace(_)
             | EngineError::Gates(_)
             | EngineError::History { .. }

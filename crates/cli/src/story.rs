@@ -2,6 +2,7 @@
 //! others wrote is escaped.
 
 use crate::output::{Look, Output, safe};
+use crate::view::page;
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
 use loopwright_core::round::BoundaryLevel;
@@ -66,12 +67,10 @@ pub(crate) fn next_steps(report: &RoundReport) -> Vec<String> {
             | RoundOutcome::Failed
             | RoundOutcome::Refused
             | RoundOutcome::Empty
-            | RoundOutcome::Cannot
-            | RoundOutcome::OverBudget,
+            | RoundOutcome::Cannot,
         ) => vec![format!("loopwright why {round}, loopwright logs {round}")],
-        Some(RoundOutcome::Interrupted | RoundOutcome::Cancelled | RoundOutcome::RateLimited) => {
-            vec![format!("loopwright retry {round}")]
-        }
+        Some(RoundOutcome::Interrupted | RoundOutcome::Cancelled) => vec![format!("loopwright retry {round}")],
+        Some(RoundOutcome::OverBudget | RoundOutcome::RateLimited) => page::next(report),
         Some(RoundOutcome::Shipped | RoundOutcome::Reported) => vec![format!("loopwright report {round}")],
         Some(RoundOutcome::NothingToDo) | None => Vec::new(),
     }

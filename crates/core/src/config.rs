@@ -72,6 +72,8 @@ pub struct Config {
     pub identity: Option<Identity>,
     /// After how long an unanswered question means no.
     pub approvals_expire: Option<Span>,
+    /// How long a round may wait for model providers in all.
+    pub provider_wait: Option<Span>,
     /// How many days ended rounds are kept.
     pub retention_days: Option<u32>,
     /// How many days logs are kept.
@@ -109,7 +111,7 @@ impl SharedBudget {
     }
 }
 
-const KEYS: [&str; 14] = [
+const KEYS: [&str; 15] = [
     "forge",
     "state_dir",
     "store",
@@ -117,6 +119,7 @@ const KEYS: [&str; 14] = [
     "prices",
     "identity",
     "approvals",
+    "provider_wait",
     "retention",
     "log_retention_days",
     "sensitive",
@@ -155,6 +158,7 @@ fn read(root: &At<'_>) -> Config {
     fields.set("prices", &mut config.prices, prices);
     config.identity = fields.option("identity", identity);
     config.approvals_expire = within(&fields, "approvals", "expire", At::span);
+    config.provider_wait = fields.option("provider_wait", At::span);
     config.retention_days = within(&fields, "retention", "days", days);
     config.log_retention_days = fields.option("log_retention_days", days);
     fields.set("sensitive", &mut config.sensitive, At::texts);
@@ -295,6 +299,12 @@ impl Effective {
         self.config.approvals_expire.unwrap_or(DEFAULT_EXPIRE)
     }
 
+    /// How long a round may wait for model providers in all: a quarter of an hour when nobody says.
+    #[must_use]
+    pub fn provider_wait(&self) -> Span {
+        self.config.provider_wait.unwrap_or(DEFAULT_WAIT)
+    }
+
     /// How many days ended rounds are kept: thirty when nobody says.
     #[must_use]
     pub fn retention_days(&self) -> u32 {
@@ -326,6 +336,7 @@ impl Effective {
         let defaults = Config {
             forge: Some("local".to_owned()),
             approvals_expire: Some(DEFAULT_EXPIRE),
+            provider_wait: Some(DEFAULT_WAIT),
             retention_days: Some(DEFAULT_DAYS),
             log_retention_days: Some(DEFAULT_DAYS),
             providers: self.providers().into_iter().collect(),
@@ -339,6 +350,7 @@ impl Effective {
 }
 
 const DEFAULT_EXPIRE: Span = Span::secs(7 * 86_400);
+const DEFAULT_WAIT: Span = Span::secs(15 * 60);
 const DEFAULT_DAYS: u32 = 30;
 
 impl Config {
@@ -367,6 +379,7 @@ impl Config {
             store: over.store.or(self.store),
             identity: over.identity.or(self.identity),
             approvals_expire: over.approvals_expire.or(self.approvals_expire),
+            provider_wait: over.provider_wait.or(self.provider_wait),
             retention_days: over.retention_days.or(self.retention_days),
             log_retention_days: over.log_retention_days.or(self.log_retention_days),
             ..self
@@ -387,6 +400,7 @@ impl Config {
         }
         settings.some("identity", self.identity.as_ref());
         settings.some("approvals.expire", self.approvals_expire.as_ref());
+        settings.some("provider_wait", self.provider_wait.as_ref());
         settings.some("retention.days", self.retention_days.as_ref());
         settings.some("log_retention_days", self.log_retention_days.as_ref());
         settings.some("sensitive", (!self.sensitive.is_empty()).then_some(&self.sensitive));

@@ -46,6 +46,9 @@ pub enum EngineError {
     /// An answer that does not fit what waits.
     #[error("{0}")]
     Stale(String),
+    /// A suspended round cannot go on: its workspace is not there any more.
+    #[error("the work that was kept of round `{0}` is gone")]
+    WorkGone(String),
     /// A recorded history that is not a round's.
     #[error("the record of round `{round}` does not fit together")]
     History {

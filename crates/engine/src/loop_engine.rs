@@ -142,7 +142,7 @@ impl LoopEngine {
     /// Lets a suspended round go on from where it stood, with this much more than its ceilings.
     ///
     /// # Errors
-    /// [`EngineError::Stale`] when it is not suspended, or its work is gone.
+    /// [`EngineError::Stale`] when it is not suspended, [`EngineError::WorkGone`] when there is nothing to go on from.
     pub async fn resume(&self, round: &str, actor: &str, raised: Reservation) -> Result<RoundReport, EngineError> {
         let (progress, cancel) = (self.progress.as_ref(), &self.cancel);
         let report = self.engine.go_on(round, actor, raised, &self.bind, progress, cancel).await?;

@@ -26,6 +26,7 @@ impl Context {
         let mut settings = Settings::new(state);
         settings.store = config.store.clone();
         settings.approval = effective.approvals_expire().duration();
+        settings.provider_wait = effective.provider_wait().duration();
         settings.sensitive = config.sensitive.clone();
         settings.extra_path = self.extra_path(work_tree);
         settings.home = self.env.home.clone();
@@ -76,6 +77,18 @@ impl Context {
                 Err(error) => Err(error),
             };
             self.tell_recovered("expired", "a question", &id, expired)?;
+        }
+        Ok(())
+    }
+
+    /// Ends rounds that were suspended before a moment and that nobody took up again; their work may go then.
+    pub(crate) async fn let_go(&self, engine: &Engine, before_ms: i64) -> Result<(), CommandError> {
+        for row in engine.forgotten(before_ms).await? {
+            let ended = match self.recorded_bindings(engine, &row.id).await {
+                Ok(bind) => engine.expire(&row.id, &bind, &()).await.map(|report| report.outcome),
+                Err(error) => Err(error),
+            };
+            self.tell_recovered("let go", &row.loop_name, &row.id, ended)?;
         }
         Ok(())
     }

@@ -3,12 +3,14 @@
 
 use super::{LoopFile, prompts, read_bytes, script_path};
 use loopwright::git::UserRepo;
+use loopwright_core::spec::AgentSpec;
 use std::path::PathBuf;
 
 /// The path and hash of each that is there; one that should be and cannot be read has been objected to before.
 pub(crate) fn hashes(repo: &UserRepo, file: &LoopFile) -> Vec<(String, String)> {
     let tree = &repo.work_tree;
-    let scripts = file.spec.agents.values().filter_map(|agent| script_path(agent, tree));
+    let agents = file.spec.agents.values().flat_map(AgentSpec::chain);
+    let scripts = agents.filter_map(|agent| script_path(&agent, tree));
     let skills = file.spec.skills.iter().map(|name| tree.join(".loopwright/skills").join(name));
     let words = prompts::replaceable().map(|(_, file)| tree.join(file));
     let files = std::iter::once(tree.join(&file.file)).chain(scripts).chain(skills).chain(words);

@@ -129,8 +129,9 @@ fn gate_script(error: &ResolveError, file: &str) -> Finding {
 }
 
 fn scripts(spec: &LoopSpec, work_tree: &Path, file: &str) -> Vec<Finding> {
-    let named = spec.agents.iter().filter(|(_, agent)| agent.agent == AgentUse::Scripted);
-    let paths = named.filter_map(|(role, agent)| Some((*role, bindings::script_path(agent, work_tree)?)));
+    let all = spec.agents.iter().flat_map(|(role, agent)| agent.chain().into_iter().map(|agent| (*role, agent)));
+    let named = all.filter(|(_, agent)| agent.agent == AgentUse::Scripted);
+    let paths = named.filter_map(|(role, agent)| Some((role, bindings::script_path(&agent, work_tree)?)));
     paths.filter_map(|(role, path)| script(role, &path, work_tree, file)).collect()
 }
 

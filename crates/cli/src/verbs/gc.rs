@@ -35,6 +35,9 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
         rounds_before_ms: before(config.retention_days()),
         logs_before_ms: before(config.log_retention_days()),
     };
+    if mode == GcMode::Remove {
+        cx.let_go(&engine, retention.rounds_before_ms).await?;
+    }
     let swept = engine.gc(retention, mode).await;
     engine.close().await?;
     finish(cx, &swept?, mode)

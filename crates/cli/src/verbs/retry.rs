@@ -1,12 +1,19 @@
-//! `retry`: start another round like an ended one: the same loop as its file is now, the same item.
+//! `retry`: a suspended round goes on from where it stood; after any other end, another round like it is started, with the
+//! loop as its file is now and the same item.
 
 use super::Ended;
-use super::run::{perform, prepared};
+use super::run::{perform, prepared, tell};
 use crate::context::Context;
 use crate::error::CommandError;
 use crate::output::safe;
+use crate::progress::Screen;
+use crate::signals::{self, Running};
 use crate::view::find;
 use loopwright::round::RunRequest;
+use loopwright::store::RoundRow;
+use loopwright::{Engine, EngineError};
+use loopwright_core::budget::Reservation;
+use loopwright_core::units::Usd;
 use std::path::Path;
 
 #[derive(Debug, clap::Args)]
@@ -14,6 +21,17 @@ pub(crate) struct Args {
     /// A round's id or its beginning
     #[arg(value_name = "ROUND")]
     pub(crate) id: String,
+    /// Allow a suspended round so many dollars more than its ceiling
+    #[arg(long, value_name = "N", value_parser = dollars)]
+    pub(crate) usd: Option<Usd>,
+    /// Allow a suspended round so many tokens more than its ceiling
+    #[arg(long, value_name = "N")]
+    pub(crate) tokens: Option<u64>,
+}
+
+fn dollars(text: &str) -> Result<Usd, String> {
+    let amount = text.parse().ok().filter(|amount: &f64| *amount > 0.0).and_then(Usd::from_dollars);
+    amount.ok_or_else(|| "an amount of dollars such as 2.50".to_owned())
 }
 
 pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
@@ -23,8 +41,55 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
         return Err(CommandError::refused(text)
             .hint(format!("loopwright approve {0}, or loopwright deny {0} --why \"…\"", row.id)));
     }
+    if row.ended_ms.is_none() {
+        let more = Reservation { usd: args.usd.unwrap_or_default(), tokens: args.tokens.unwrap_or(0) };
+        if let Some(ended) = go_on(cx, &row, more).await? {
+            return Ok(ended);
+        }
+    }
+    again(cx, row).await
+}
+
+/// Takes a suspended round up again; nothing when there is no such round any more, or nothing of it to go on from.
+async fn go_on(cx: &Context, row: &RoundRow, more: Reservation) -> Result<Option<crate::exit::Exit>, CommandError> {
+    let telling = cx.telling()?;
+    let running = Running::default();
+    let cancel = signals::cancel(&running);
+    let repo = cx.git().discover(Path::new(&row.repo_path)).await.ok();
+    let engine = cx.owner(repo.as_ref(), &cancel).await?;
+    // What a dead process left under way was taken to its rest just now.
+    let now = engine.store().round(&row.id).await?;
+    if now.is_none_or(|row| row.phase != "suspended") {
+        engine.close().await?;
+        return Ok(None);
+    }
+    cx.out.note(&format!("goes on    round {} of {}", safe(&row.id), safe(&row.loop_name)));
+    let bind = cx.recorded_bindings(&engine, &row.id).await?;
+    let screen = Screen::new(&cx.out, telling, &running);
+    let told = match engine.go_on(&row.id, &cx.actor(), more, &bind, &screen, &cancel).await {
+        Ok(report) => tell(cx, &engine, &report, false).await.map(Some),
+        Err(EngineError::WorkGone(_)) => gone(cx, &engine, row, &bind).await.map(|()| None),
+        Err(error) => Err(error.into()),
+    };
+    engine.close().await?;
+    told
+}
+
+/// A round whose work is gone is over.
+async fn gone(
+    cx: &Context,
+    engine: &Engine,
+    row: &RoundRow,
+    bind: &loopwright::round::Bindings,
+) -> Result<(), CommandError> {
+    engine.expire(&row.id, bind, &()).await?;
+    cx.out.note(&format!("gone       the work that was kept of round {}; starting anew", safe(&row.id)));
+    Ok(())
+}
+
+async fn again(cx: &Context, row: RoundRow) -> Ended {
     let repo = cx.git().discover(Path::new(&row.repo_path)).await?;
     let (bind, request) = prepared(cx, &repo, &row.loop_name).await?;
-    cx.out.note(&format!("again      {} like round {}", safe(&row.loop_name), safe(&row.id)));
-    perform(cx, &repo, &bind, RunRequest { item: row.item, ..request }).await
+    cx.out.note(&format!("again      a new round of {} like {}", safe(&row.loop_name), safe(&row.id)));
+    perform(cx, &repo, &bind, RunRequest { item: row.item, retry_of: Some(row.id), ..request }).await
 }

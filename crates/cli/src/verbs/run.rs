@@ -97,7 +97,7 @@ async fn chosen(
     Ok((file.spec, inputs))
 }
 
-async fn tell(cx: &Context, engine: &Engine, report: &RoundReport, dry_run: bool) -> Ended {
+pub(super) async fn tell(cx: &Context, engine: &Engine, report: &RoundReport, dry_run: bool) -> Ended {
     // Only a candidate that was verified would leave.
     let verified = report.outcome == Some(RoundOutcome::Reported);
     let items = if dry_run && verified { would_send(engine, report).await? } else { Vec::new() };

@@ -113,7 +113,10 @@ fn standing(line: &LoopLine, last: Option<&RoundRow>) -> String {
     let round = last.map_or("none", |row| row.id.as_str());
     let name = &line.name;
     match line.status {
-        LoopStatus::Idle => format!("{name} is idle: no round of it is under way"),
+        LoopStatus::Idle => match &line.paused_reason {
+            Some(why) => format!("{name} is idle: {why}"),
+            None => format!("{name} is idle: no round of it is under way"),
+        },
         LoopStatus::Running => format!("{name} is running: round {round} is under way"),
         LoopStatus::Waiting => format!("{name} waits for a person to answer round {round}"),
         LoopStatus::Stopped | LoopStatus::Invalid => {

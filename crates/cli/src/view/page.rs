@@ -27,6 +27,7 @@ fn facts(report: &RoundReport) -> String {
     let rows = [
         ("intent", report.intent.clone()),
         ("level", report.level.label().to_owned()),
+        ("retry of", report.retry_of.clone().unwrap_or_default()),
         ("item", report.item.clone().unwrap_or_default()),
         ("base", report.base.clone().unwrap_or_default()),
         ("candidate", report.candidate.clone().unwrap_or_default()),
@@ -124,9 +125,15 @@ pub(crate) fn next(report: &RoundReport) -> Vec<String> {
         Some(RoundOutcome::Shipped | RoundOutcome::Reported) => vec![format!("loopwright report {round}")],
         Some(RoundOutcome::NothingToDo) => vec![format!("nothing; loopwright run {name} asks again")],
         Some(RoundOutcome::OverBudget) => {
-            vec![format!("raise the loop's `budget`, then: loopwright retry {round}")]
+            vec![
+                format!("see how: loopwright why {round}, loopwright logs {round}"),
+                format!("go on once there is room, from the work that is kept: loopwright retry {round}"),
+            ]
         }
-        Some(RoundOutcome::RateLimited) => vec![format!("later: loopwright retry {round}")],
+        Some(RoundOutcome::RateLimited) => {
+            let when = report.retry_at.as_ref().map_or("later".to_owned(), |at| format!("from {} on", safe(at)));
+            vec![format!("go on {when}, from the work that is kept: loopwright retry {round}")]
+        }
         Some(
             RoundOutcome::Rejected
             | RoundOutcome::Plateaued

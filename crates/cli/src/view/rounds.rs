@@ -122,6 +122,7 @@ impl RoundLine {
         let standing = match (&self.ended, &self.outcome) {
             (Some(_), Some(outcome)) => outcome.clone(),
             _ if self.phase == "waiting" => self.phase.clone(),
+            (None, Some(outcome)) if self.phase == "suspended" => format!("{outcome}, suspended"),
             _ => format!("at {}", self.phase),
         };
         if self.boundary == BoundaryLevel::Off { format!("{standing}, sandbox off") } else { standing }

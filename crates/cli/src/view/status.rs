@@ -106,7 +106,7 @@ impl Known {
         }
         let spends = store.spends(&known.day).await?;
         known.spends = spends.into_iter().map(|row| (key(&row.repo, &row.loop_name), row)).collect();
-        if known.open.values().flatten().any(|row| row.phase != "waiting") {
+        if known.open.values().flatten().any(|row| !rests(row)) {
             let owner = store.owner().await?;
             known.owner_lives = owner.is_some_and(|owner| owner.lease_until_ms > now || owner.lives_here());
         }
@@ -121,6 +121,7 @@ impl Known {
         let ended = counters.map_or(0, |row| row.runs);
         let last_open = open.iter().map(|row| row.started_ms).max();
         let last_run_ms = counters.and_then(|row| row.last_run_ms).max(last_open);
+        let suspended = open.iter().rfind(|row| row.phase == "suspended");
         let status = self.status(open, waiting);
         LoopLine {
             name: name.to_owned(),
@@ -139,13 +140,17 @@ impl Known {
             failures: counters.map_or(0, |row| row.failures),
             spend: self.spend(&at),
             waiting,
-            paused_reason: (status == LoopStatus::Stopped).then(|| STOPPED.to_owned()),
+            paused_reason: match status {
+                LoopStatus::Stopped => Some(STOPPED.to_owned()),
+                _ => suspended.map(kept),
+            },
             last_run_ms,
         }
     }
 
     fn status(&self, open: &[RoundRow], waiting: usize) -> LoopStatus {
-        match (open.len() - waiting, waiting) {
+        let suspended = open.iter().filter(|row| row.phase == "suspended").count();
+        match (open.len() - waiting - suspended, waiting) {
             (0, 0) => LoopStatus::Idle,
             (0, _) => LoopStatus::Waiting,
             _ if self.owner_lives => LoopStatus::Running,
@@ -161,6 +166,16 @@ impl Known {
             usd: spent.map_or(0.0, |row| row.settled_micros as f64 / 1.0e6),
         }
     }
+}
+
+/// Whether nothing more happens to a round by itself.
+fn rests(row: &RoundRow) -> bool {
+    matches!(row.phase.as_str(), "waiting" | "suspended")
+}
+
+fn kept(row: &RoundRow) -> String {
+    let outcome = row.outcome.as_deref().unwrap_or("suspended");
+    format!("round {} is suspended ({outcome}) with its work kept: loopwright retry {}", row.id, row.id)
 }
 
 const STOPPED: &str =

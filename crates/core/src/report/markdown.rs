@@ -184,7 +184,13 @@ fn next_steps(out: &mut String, report: &RoundReport) {
         Some(RoundOutcome::Rejected | RoundOutcome::Plateaued | RoundOutcome::Failed | RoundOutcome::Interrupted) => {
             format!("`loopwright retry {round}`, or `loopwright take {round}` to look at the work on a branch")
         }
-        Some(RoundOutcome::OverBudget) => "raise the loop's `budget`, then `loopwright retry`".to_owned(),
+        Some(RoundOutcome::OverBudget) => {
+            format!("once there is room again, `loopwright retry {round}` goes on with the work that is kept")
+        }
+        Some(RoundOutcome::RateLimited) => {
+            let from = report.retry_at.as_ref().map_or(String::new(), |at| format!("from {at} on, "));
+            format!("{from}`loopwright retry {round}` goes on with the work that is kept")
+        }
         Some(_) | None => return,
     };
     heading(out, "Next");

@@ -88,6 +88,8 @@ pub(super) fn stopped(round: Round, stopped: Stopped) -> Result<Step, Misfit> {
 
 /// A new engine takes over. What is free and repeatable is done again; a maker that was started never is.
 pub(super) fn recovered(mut round: Round) -> Result<Step, Misfit> {
+    // Whoever takes a round over came for something else and does not wait for providers on its behalf.
+    round.facts.patience.wait_max_ms = round.facts.patience.waited_ms;
     let actions = match round.phase.clone() {
         Phase::Recalling => vec![Action::Recall],
         Phase::Probing => vec![Action::Probe],

@@ -99,7 +99,7 @@ impl Engine {
         let recorded = self.recorded(id).await?;
         let mut run = Run::reopen(self, bind, recorded, progress, cancel, here).await?;
         if matches!(event, Event::Resumed(_)) && run.workspace.is_none() {
-            return Err(EngineError::Stale(format!("the kept work of round `{id}` is gone")));
+            return Err(EngineError::WorkGone(id.to_owned()));
         }
         let actions = match run.apply(event, Vec::new()).await {
             Ok(actions) => actions,

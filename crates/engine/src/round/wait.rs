@@ -33,7 +33,7 @@ impl Engine {
     /// Lets a suspended round go on from where it stood, with this much more than its ceilings.
     ///
     /// # Errors
-    /// [`EngineError::Stale`] when it is not suspended, or its work is gone.
+    /// [`EngineError::Stale`] when it is not suspended, [`EngineError::WorkGone`] when there is nothing to go on from.
     pub async fn go_on(
         &self,
         round: &str,

@@ -94,6 +94,11 @@ impl<F: Fn(&Invocation) -> AgentOutcome + Send + Sync> Puppet<F> {
     pub(crate) fn calls(&self) -> Calls {
         self.calls.clone()
     }
+
+    /// What it does, without being asked as an agent.
+    pub(crate) fn play(&self, invocation: &Invocation) -> AgentOutcome {
+        (self.play)(invocation)
+    }
 }
 
 impl<F: Fn(&Invocation) -> AgentOutcome + Send + Sync> Agent for Puppet<F> {

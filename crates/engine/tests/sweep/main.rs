@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use world::World;
 
 const NAME: &str = "every_fault_leaves_the_promises_standing";
+const TROUBLED: &str = "every_crash_around_a_fallback_and_a_resume_leaves_the_promises_standing";
 const NESTED: &str = "a_fault_during_recovery_leaves_the_promises_standing";
 /// A sweep that finds fewer points than this does not sweep what it should.
 const POINTS_MIN: usize = 100;
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
 
 fn list(args: &[String]) -> ExitCode {
     if !args.iter().any(|arg| arg == "--ignored") {
-        println!("{NAME}: test\n{NESTED}: test");
+        println!("{NAME}: test\n{NESTED}: test\n{TROUBLED}: test");
     }
     ExitCode::SUCCESS
 }
@@ -42,7 +43,10 @@ fn run(args: &[String]) -> ExitCode {
     let asked = |name: &str| args.iter().all(|arg| arg.starts_with("--") || name.contains(arg.as_str()));
     let mut failures = Vec::new();
     if asked(NAME) {
-        failures.extend(sweep());
+        failures.extend(sweep(&World::template(), &Mode::ALL));
+    }
+    if asked(TROUBLED) {
+        failures.extend(sweep(&World::troubled(), &[Mode::CrashBefore, Mode::CrashAfter]));
     }
     if asked(NESTED) {
         failures.extend(nested());
@@ -54,11 +58,10 @@ fn run(args: &[String]) -> ExitCode {
 }
 
 /// Every mode for every n, until a run meets no fault.
-fn sweep() -> Vec<String> {
-    let template = World::template();
+fn sweep(template: &World, modes: &[Mode]) -> Vec<String> {
     let points = AtomicUsize::new(0);
     let failures = Mutex::new(Vec::new());
-    for mode in Mode::ALL {
+    for mode in modes.iter().copied() {
         let next = AtomicUsize::new(0);
         let end = AtomicUsize::new(usize::MAX);
         std::thread::scope(|scope| {

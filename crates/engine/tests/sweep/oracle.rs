@@ -30,6 +30,7 @@ async fn recorded(world: &World) -> Vec<String> {
         delivered(world, round, &outbox, &mut wrong);
         processes(round, &mut wrong);
         spend(&store, round, &mut wrong).await;
+        starts(&store, round, &mut wrong).await;
     }
     let report = store.verify().await.expect("the chain reads");
     if report.broken.is_some() {
@@ -92,6 +93,22 @@ fn delivered(world: &World, round: &RoundRow, outbox: &[OutboxRow], wrong: &mut 
 fn count(folder: &Path, ending: &str) -> usize {
     let Ok(entries) = std::fs::read_dir(folder) else { return 0 };
     entries.filter_map(Result::ok).filter(|entry| entry.file_name().to_string_lossy().ends_with(ending)).count()
+}
+
+/// No agent is started while another of the round may run, and none of an attempt that was given up.
+async fn starts(store: &SqlStore, round: &RoundRow, wrong: &mut Vec<String>) {
+    let mut at_work = None;
+    for event in store.events(&round.id).await.expect("events read") {
+        match event.kind.as_str() {
+            "maker-started" | "checker-started" => {
+                if let Some(before) = at_work.replace(event.kind.clone()) {
+                    wrong.push(format!("{} while {before} had not ended", event.kind));
+                }
+            }
+            "made" | "checked" | "recovered" | "broke" | "stopped" => at_work = None,
+            _ => {}
+        }
+    }
 }
 
 /// P7: nothing the round started is alive.

@@ -4,7 +4,7 @@ use crate::engine_process;
 use crate::fault::{Fault, Hook, Mode};
 use loopwright::agents::Scripted;
 use loopwright::proc::Cancel;
-use loopwright::round::{Bindings, Outlet, RunRequest};
+use loopwright::round::{Bindings, Fallback, Outlet, RunRequest};
 use loopwright::seam::Seam;
 use loopwright::{AllowlistGate, Engine, EngineError, Settings};
 use loopwright_core::spec::{CheckedSpec, read_loop_file};
@@ -44,6 +44,17 @@ usage input=100 output=20
 verdict pass correctness=5@sum.sh:2 scope=5@gate:tests tests=4@gate:tests
 ";
 
+/// The same with a provider that says later: the maker is half done when the next of its chain takes over, and the checker's
+/// trouble suspends the round until a person lets it go on.
+const LATER: &str = "@ maker
+append half.txt half
+usage input=10
+trouble rate-limited retry-after=3600
+
+@ checker
+trouble rate-limited retry-after=3600
+";
+
 /// A folder with everything in it.
 pub(crate) struct World {
     root: tempfile::TempDir,
@@ -62,6 +73,22 @@ impl World {
         repo.commit("a sum with a bug");
         let before = TreeDigest::of(repo.path());
         Self { root, before }
+    }
+
+    /// The same world with providers that say later.
+    pub(crate) fn troubled() -> Self {
+        let world = Self::template();
+        let repo = TestRepo::at(&world.repo());
+        repo.write(".loopwright/later.script", LATER);
+        repo.write(
+            ".loopwright/loops/mend.md",
+            LOOP.replace(
+                "script: mend.script }",
+                "script: later.script, fallback: [scripted/mend.script] }\n  checker: { use: scripted, script: later.script }",
+            ),
+        );
+        repo.commit("providers that say later");
+        Self { before: TreeDigest::of(repo.path()), ..world }
     }
 
     /// The same world somewhere else.
@@ -144,6 +171,13 @@ async fn work(root: &Path, seam: Seam) -> Result<(), EngineError> {
         Err(EngineError::Store(error)) if is_taken(&error) => println!("{error}"),
         Err(error) => return Err(error),
     }
+    // A person lets suspended rounds go on, with agents that work.
+    let open = engine.store().open_rounds().await?;
+    for row in open.into_iter().filter(|row| row.phase == "suspended") {
+        let none = loopwright_core::budget::Reservation::default();
+        let report = engine.go_on(&row.id, "sweep", none, &plain(&repo), &(), &Cancel::new()).await?;
+        println!("went on {} → {:?} {:?}", report.round, report.outcome, report.reasons);
+    }
     engine.close().await
 }
 
@@ -156,13 +190,26 @@ fn spec(repo: &Path) -> CheckedSpec {
     read_loop_file("mend.md", &text).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
+/// As the loop says; a world without trouble has one script.
 fn bindings(repo: &Path) -> Bindings {
-    let script = repo.join(".loopwright/mend.script");
-    let agent = || Arc::new(Scripted::read(&script).expect("the script reads"));
+    if !repo.join(".loopwright/later.script").exists() {
+        return plain(repo);
+    }
+    let Bindings { maker, gate, outlet, .. } = plain(repo);
+    let fallback = Fallback { maker: vec![maker], checker: Vec::new() };
+    Bindings { maker: scripted(repo, "later"), checker: Some(scripted(repo, "later")), fallback, gate, outlet }
+}
+
+fn scripted(repo: &Path, name: &str) -> Arc<Scripted> {
+    let script = repo.join(format!(".loopwright/{name}.script"));
+    Arc::new(Scripted::read(&script).expect("the script reads"))
+}
+
+fn plain(repo: &Path) -> Bindings {
     Bindings {
-        maker: agent(),
-        checker: Some(agent()),
-        fallback: Default::default(),
+        maker: scripted(repo, "mend"),
+        checker: Some(scripted(repo, "mend")),
+        fallback: Fallback::default(),
         gate: Arc::new(AllowlistGate::new(["pull-request", "issue-comment"])),
         outlet: Outlet::LocalForge,
     }

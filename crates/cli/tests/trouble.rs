@@ -1,0 +1,190 @@
+//! Providers that say no, through the real binary: exit codes, words, documents, and the way back.
+
+use loopwright_testkit::{Ran, TestEnv, TestRepo};
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+const FIX: &str = r#"@ maker
+replace calc.sh "$1 - $2" "$1 + $2"
+
+@ checker
+verdict pass correctness=5@calc.sh:2 scope=5@calc.sh:2 tests=4@calc.sh:2
+"#;
+
+struct Place {
+    env: TestEnv,
+    repo: TestRepo,
+}
+
+impl Place {
+    /// A repository with the L2 loop `fix`, whose maker follows this script and has these further words.
+    fn new(script: &str, more: &str) -> Self {
+        let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright")).with_env("USER", "ada");
+        let repo = env.repo("repo");
+        repo.write("calc.sh", "#!/bin/sh\necho $(( $1 - $2 ))\n");
+        repo.write(
+            ".loopwright/loops/fix.md",
+            format!(
+                "---\nname: fix\nintent: keep the sum right\nlevel: L2\nattempts: 1\nagents:\n  \
+                 maker: {{ use: scripted, script: fix.script{more} }}\noutput: [pull-request]\n---\n# Maker\nDo it.\n"
+            ),
+        );
+        repo.write(".loopwright/fix.script", script).write(".loopwright/good.script", FIX);
+        repo.commit("first");
+        Self { env, repo }
+    }
+
+    fn run(&self, line: &str) -> Ran {
+        self.env.loopwright_in(self.repo.path(), line.split(' '))
+    }
+
+    /// Runs the loop to this exit code.
+    fn round(&self, code: i32) -> (String, Value) {
+        let report = self.run("run fix --json").code(code).json();
+        (report["round"].as_str().expect("a report names its round").to_owned(), report)
+    }
+}
+
+const LATER: &str = "@ maker\nappend half.txt \"half\\n\"\ntrouble rate-limited status=429 retry-after=7200 \"You have hit your limit\"\n\
+    \n@ checker\nverdict pass correctness=5@calc.sh:2 scope=5@calc.sh:2 tests=4@calc.sh:2\n";
+
+#[test]
+fn rate_limited_round_exits_75_is_told_everywhere_and_goes_on_with_its_work() {
+    let place = Place::new(LATER, "");
+    let (round, report) = place.round(75);
+    assert_eq!((report["outcome"].as_str(), report["exit"].as_u64()), (Some("rate-limited"), Some(75)));
+    let at = report["retry_at"].as_str().expect("the reset is known").to_owned();
+    let reasons = report["reasons"].to_string();
+    assert!(reasons.contains("\"rate-limited\"") && reasons.contains("You have hit your limit"), "{reasons}");
+    let rounds = place.run("rounds").success().stdout();
+    assert!(rounds.contains("rate-limited, suspended"), "{rounds}");
+    let status = place.run("status --json").success().json();
+    assert_eq!(status["loops"][0]["status"], "idle");
+    assert_eq!((status["loops"][0]["runs"].as_u64(), status["loops"][0]["failures"].as_u64()), (Some(1), Some(1)));
+    let why = status["loops"][0]["paused_reason"].as_str().expect("it says so");
+    assert!(why.contains(&format!("loopwright retry {round}")), "{why}");
+    for line in [format!("show {round}"), format!("why {round}"), "why fix".to_owned()] {
+        let page = place.run(&line).success().stdout();
+        assert!(page.contains(&format!("go on from {at} on")) && page.contains("rate-limited"), "{line}: {page}");
+    }
+    assert_eq!(place.run("inbox --json").success().json()["items"].as_array().map(Vec::len), Some(0));
+    place.repo.write(".loopwright/fix.script", format!("{FIX}\n").replace("@ maker\n", "@ maker\nread half.txt\ndelete half.txt\n"));
+    let more = place.run(&format!("retry {round} --json")).code(10).json();
+    assert_eq!((more["round"].as_str(), more["outcome"].as_str()), (Some(round.as_str()), Some("escalated")));
+    assert_eq!((more["attempts"].as_u64(), more["retry_at"].as_str()), (Some(1), None));
+    let status = place.run("status --json").success().json();
+    assert_eq!(status["loops"][0]["paused_reason"], Value::Null);
+}
+
+#[test]
+fn next_steps_name_the_moment_and_the_command() {
+    let place = Place::new(LATER, "");
+    let ran = place.run("run fix").code(75);
+    let out = ran.stdout();
+    assert!(out.contains("next: go on from 20") && out.contains("from the work that is kept: loopwright retry r"), "{out}");
+}
+
+#[test]
+fn fallback_script_takes_over_in_the_same_attempt() {
+    let place = Place::new(LATER, ", fallback: [scripted/good.script]");
+    let (_, report) = place.round(10);
+    assert_eq!(report["attempts"], 1);
+    let reasons = report["reasons"].to_string();
+    assert!(reasons.contains("went on with scripted"), "{reasons}");
+}
+
+#[test]
+fn short_wait_is_told_once_and_the_round_goes_on() {
+    let script = "trouble overloaded retry-after=1 \"Too busy\"\n\nreplace calc.sh \"$1 - $2\" \"$1 + $2\"\n\n@ checker\n\
+        verdict pass correctness=5@calc.sh:2 scope=5@calc.sh:2 tests=4@calc.sh:2\n";
+    let place = Place::new(script, "");
+    let ran = place.run("run fix").code(10);
+    let waits: Vec<_> = ran.stderr().lines().filter(|line| line.starts_with("waits")).map(str::to_owned).collect();
+    assert_eq!(waits.len(), 1, "{}", ran.transcript());
+    assert!(waits[0].contains("Ctrl-C ends the round") && waits[0].contains("Too busy"), "{waits:?}");
+}
+
+#[test]
+fn provider_wait_of_the_configuration_bounds_waits() {
+    let place = Place::new("@ maker\ntrouble overloaded\n", "");
+    place.repo.write(".loopwright/config.yaml", "provider_wait: 1s\n");
+    let (_, report) = place.round(75);
+    assert!(report["retry_at"].is_string(), "{report}");
+}
+
+#[test]
+fn ctrl_c_ends_a_wait_at_once() {
+    let place = Place::new("@ maker\ntrouble rate-limited retry-after=600\n", "");
+    let mut command = place.env.command(place.repo.path());
+    let mut child = command.args(["run", "fix"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+    let mut told = lines.map_while(Result::ok);
+    assert!(told.any(|line| line.starts_with("waits")), "it waits");
+    let kill = format!("kill -INT {}", child.id());
+    let _ = TestEnv::new("/bin/sh").loopwright(["-c", &kill]).success();
+    told.for_each(drop);
+    assert_eq!(child.wait().expect("it ends").code(), Some(130));
+}
+
+#[test]
+fn trouble_that_time_does_not_mend_fails_with_what_to_do() {
+    for (kind, advice) in [
+        ("auth", "loopwright doctor"),
+        ("quota", "credit"),
+        ("context", "holds more"),
+        ("bad-request", "`model`"),
+        ("declined", "will not do it"),
+    ] {
+        let place = Place::new(&format!("@ maker\ntrouble {kind} \"no\"\n"), "");
+        let (round, report) = place.round(1);
+        let reason = report["reasons"][0].clone();
+        assert_eq!((report["outcome"].as_str(), reason["code"].as_str()), (Some("failed"), Some(kind)));
+        assert!(reason["text"].as_str().is_some_and(|text| text.contains(advice)), "{reason}");
+        if kind == "auth" {
+            place.repo.write(".loopwright/fix.script", FIX);
+            let again = place.run(&format!("retry {round} --json")).code(10).json();
+            assert_ne!(again["round"].as_str(), Some(round.as_str()), "a round that ended stays ended");
+            assert_eq!(again["retry_of"].as_str(), Some(round.as_str()));
+        }
+    }
+}
+
+#[test]
+fn over_budget_work_is_kept_and_goes_on_when_there_is_room() {
+    let script = FIX.replace("@ maker\n", "@ maker\nusage input=900000\n").replace("@ checker\n", "@ checker\nusage input=10\n");
+    let place = Place::new(&script, "");
+    let (round, report) = place.round(12);
+    assert_eq!(report["outcome"], "over-budget");
+    let still = place.run(&format!("retry {round} --json")).code(12).json();
+    assert_eq!(still["round"].as_str(), Some(round.as_str()));
+    place.repo.write(".loopwright/fix.script", script.replace("input=900000", "input=10"));
+    let more = place.run(&format!("retry {round} --tokens 2000000 --usd 100 --json")).code(10).json();
+    assert_eq!((more["round"].as_str(), more["attempts"].as_u64()), (Some(round.as_str()), Some(1)), "{more}");
+}
+
+#[test]
+fn suspended_work_nobody_takes_up_is_let_go_after_its_retention() {
+    let place = Place::new(LATER, "");
+    let (round, _) = place.round(75);
+    let mut repos = std::fs::read_dir(place.env.state().join("workspaces")).expect("there are workspaces");
+    let root = repos.next().expect("of one repository").expect("that reads").path().join("rounds").join(&round);
+    assert!(root.exists(), "the work is kept");
+    let _ = place.run("gc").success();
+    assert!(root.exists(), "it is young");
+    let told = place.run("gc --days 0").success();
+    assert!(told.stderr().contains("let go"), "{}", told.transcript());
+    assert!(!root.exists(), "its work is gone");
+    let shown = place.run(&format!("show {round} --json")).success().json();
+    assert_eq!(shown["outcome"], "rate-limited");
+}
+
+#[test]
+fn fallback_words_are_checked() {
+    let place = Place::new(FIX, ", fallback: [codex/, scripted/nowhere.script]");
+    let told = place.run("check").code(2);
+    assert!(told.transcript().contains("names nothing after the stroke"), "{}", told.transcript());
+    let place = Place::new(FIX, ", fallback: [scripted/nowhere.script]");
+    let told = place.run("check").code(2);
+    assert!(told.transcript().contains("nowhere.script"), "{}", told.transcript());
+}
