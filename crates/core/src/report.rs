@@ -29,12 +29,6 @@ pub struct RoundReport {
     pub outcome: Option<RoundOutcome>,
     /// The exit code of that outcome.
     pub exit: Option<u8>,
-    /// From when on a rate-limited round is worth another try, as RFC 3339; none when that is not known.
-    #[serde(default)]
-    pub retry_at: Option<String>,
-    /// The ended round that this one was started after.
-    #[serde(default)]
-    pub retry_of: Option<String>,
     /// Why, in order.
     pub reasons: Vec<Reason>,
     /// The pinned base commit.
@@ -57,6 +51,12 @@ pub struct RoundReport {
     pub spend: SpendLine,
     /// Path of the Markdown report.
     pub report: Option<String>,
+    /// From when on a rate-limited round is worth another try, as RFC 3339; none when that is not known.
+    #[serde(default)]
+    pub retry_at: Option<String>,
+    /// The ended round that this one was started after.
+    #[serde(default)]
+    pub retry_of: Option<String>,
     /// What the loop is for.
     pub intent: String,
     /// How far it is trusted.

@@ -13,7 +13,6 @@ use loopwright::round::RunRequest;
 use loopwright::store::RoundRow;
 use loopwright::{Engine, EngineError};
 use loopwright_core::budget::Reservation;
-use loopwright_core::units::Usd;
 use std::path::Path;
 
 #[derive(Debug, clap::Args)]
@@ -21,17 +20,6 @@ pub(crate) struct Args {
     /// A round's id or its beginning
     #[arg(value_name = "ROUND")]
     pub(crate) id: String,
-    /// Allow a suspended round so many dollars more than its ceiling
-    #[arg(long, value_name = "N", value_parser = dollars)]
-    pub(crate) usd: Option<Usd>,
-    /// Allow a suspended round so many tokens more than its ceiling
-    #[arg(long, value_name = "N")]
-    pub(crate) tokens: Option<u64>,
-}
-
-fn dollars(text: &str) -> Result<Usd, String> {
-    let amount = text.parse().ok().filter(|amount: &f64| *amount > 0.0).and_then(Usd::from_dollars);
-    amount.ok_or_else(|| "an amount of dollars such as 2.50".to_owned())
 }
 
 pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
@@ -42,8 +30,7 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
             .hint(format!("loopwright approve {0}, or loopwright deny {0} --why \"…\"", row.id)));
     }
     if row.ended_ms.is_none() {
-        let more = Reservation { usd: args.usd.unwrap_or_default(), tokens: args.tokens.unwrap_or(0) };
-        if let Some(ended) = go_on(cx, &row, more).await? {
+        if let Some(ended) = go_on(cx, &row).await? {
             return Ok(ended);
         }
     }
@@ -51,7 +38,7 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
 }
 
 /// Takes a suspended round up again; nothing when there is no such round any more, or nothing of it to go on from.
-async fn go_on(cx: &Context, row: &RoundRow, more: Reservation) -> Result<Option<crate::exit::Exit>, CommandError> {
+async fn go_on(cx: &Context, row: &RoundRow) -> Result<Option<crate::exit::Exit>, CommandError> {
     let telling = cx.telling()?;
     let running = Running::default();
     let cancel = signals::cancel(&running);
@@ -66,7 +53,7 @@ async fn go_on(cx: &Context, row: &RoundRow, more: Reservation) -> Result<Option
     cx.out.note(&format!("goes on    round {} of {}", safe(&row.id), safe(&row.loop_name)));
     let bind = cx.recorded_bindings(&engine, &row.id).await?;
     let screen = Screen::new(&cx.out, telling, &running);
-    let told = match engine.go_on(&row.id, &cx.actor(), more, &bind, &screen, &cancel).await {
+    let told = match engine.go_on(&row.id, &cx.actor(), Reservation::default(), &bind, &screen, &cancel).await {
         Ok(report) => tell(cx, &engine, &report, false).await.map(Some),
         Err(EngineError::WorkGone(_)) => gone(cx, &engine, row, &bind).await.map(|()| None),
         Err(error) => Err(error.into()),
