@@ -80,7 +80,10 @@ fn sweep(template: &World, modes: &[Mode]) -> Vec<String> {
                             points.fetch_add(1, Ordering::SeqCst);
                         }
                         world.run(Fault::none());
-                        let wrong = oracle::check(&world);
+                        let mut wrong = oracle::check(&world);
+                        if !met && !world.log().contains("Some(Shipped)") {
+                            wrong.push("without a fault it did not ship".to_owned());
+                        }
                         if !wrong.is_empty() {
                             let mut all = failures.lock().expect("no thread panics while holding it");
                             all.push(format!("{mode:?} at {n}: {}\n{}", wrong.join("; "), world.log()));
