@@ -69,7 +69,10 @@ fn rate_limited_round_exits_75_is_told_everywhere_and_goes_on_with_its_work() {
         assert!(page.contains(&format!("go on from {at} on")) && page.contains("rate-limited"), "{line}: {page}");
     }
     assert_eq!(place.run("inbox --json").success().json()["items"].as_array().map(Vec::len), Some(0));
-    place.repo.write(".loopwright/fix.script", format!("{FIX}\n").replace("@ maker\n", "@ maker\nread half.txt\ndelete half.txt\n"));
+    place.repo.write(
+        ".loopwright/fix.script",
+        format!("{FIX}\n").replace("@ maker\n", "@ maker\nread half.txt\ndelete half.txt\n"),
+    );
     let more = place.run(&format!("retry {round} --json")).code(10).json();
     assert_eq!((more["round"].as_str(), more["outcome"].as_str()), (Some(round.as_str()), Some("escalated")));
     assert_eq!((more["attempts"].as_u64(), more["retry_at"].as_str()), (Some(1), None));
@@ -82,7 +85,10 @@ fn next_steps_name_the_moment_and_the_command() {
     let place = Place::new(LATER, "");
     let ran = place.run("run fix").code(75);
     let out = ran.stdout();
-    assert!(out.contains("next: go on from 20") && out.contains("from the work that is kept: loopwright retry r"), "{out}");
+    assert!(
+        out.contains("next: go on from 20") && out.contains("from the work that is kept: loopwright retry r"),
+        "{out}"
+    );
 }
 
 #[test]
@@ -117,7 +123,8 @@ fn provider_wait_of_the_configuration_bounds_waits() {
 fn ctrl_c_ends_a_wait_at_once() {
     let place = Place::new("@ maker\ntrouble rate-limited retry-after=600\n", "");
     let mut command = place.env.command(place.repo.path());
-    let mut child = command.args(["run", "fix"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut child =
+        command.args(["run", "fix"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
     let lines = BufReader::new(child.stderr.take().expect("piped")).lines();
     let mut told = lines.map_while(Result::ok);
     assert!(told.any(|line| line.starts_with("waits")), "it waits");
@@ -152,7 +159,8 @@ fn trouble_that_time_does_not_mend_fails_with_what_to_do() {
 
 #[test]
 fn over_budget_work_is_kept_as_long_as_there_is_no_room() {
-    let script = FIX.replace("@ maker\n", "@ maker\nusage input=900000\n").replace("@ checker\n", "@ checker\nusage input=10\n");
+    let script =
+        FIX.replace("@ maker\n", "@ maker\nusage input=900000\n").replace("@ checker\n", "@ checker\nusage input=10\n");
     let place = Place::new(&script, "");
     let (round, report) = place.round(12);
     assert_eq!(report["outcome"], "over-budget");

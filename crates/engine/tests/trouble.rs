@@ -93,7 +93,8 @@ async fn a_round_waits_for_its_provider_and_tells_each_wait_once() {
     let waits = Waits::default();
     let maker = hindered(2, TroubleKind::Overloaded, None);
     let calls = maker.calls();
-    let builder = LoopEngine::builder(one_attempt()).maker(maker).checker(judge("pass", 5)).with_progress(waits.clone());
+    let builder =
+        LoopEngine::builder(one_attempt()).maker(maker).checker(judge("pass", 5)).with_progress(waits.clone());
     let engine = builder.build(leaping(&world), world.repo.path()).await.expect("the loop is built");
     let report = engine.run_once().await.expect("a round");
     assert_eq!((report.outcome, report.attempts), (Some(RoundOutcome::Escalated), 1), "{}", report.render());
