@@ -8,6 +8,7 @@ mod rounds;
 mod sample;
 mod spaces;
 mod start;
+mod streams;
 mod table;
 mod worker;
 
@@ -21,7 +22,7 @@ use table::{Section, show};
 const ROUNDS: usize = 7;
 
 /// The names that can be asked for, in the order in which they run.
-const NAMES: [&str; 6] = ["start", "overhead", "round", "status", "workspace", "redact"];
+const NAMES: [&str; 7] = ["start", "overhead", "round", "status", "workspace", "redact", "stream"];
 
 /// What the command line asks for.
 pub(crate) struct Bench {
@@ -125,6 +126,7 @@ impl Bed {
                 }
             }
             "redact" => done(redact::measure(self)?),
+            "stream" => done(streams::measure(self)?),
             "workspace" => spaces::measure(self, sizes)?.into_iter().for_each(done),
             _ => growth::measure(self)?.into_iter().for_each(done),
         }

@@ -9,6 +9,7 @@
 
 mod redact;
 mod spaces;
+mod streams;
 
 use loopwright::agents::Command;
 use loopwright::proc::{Cancel, Cookie, Proc, Spawn};
@@ -42,6 +43,10 @@ fn main() -> ExitCode {
     let ended = match words.as_slice() {
         ["serve", state, repo, file] => runtime.block_on(serve(Path::new(state), Path::new(repo), Path::new(file))),
         ["fill", state, repo, events] => runtime.block_on(fill(Path::new(state), repo, events.parse().unwrap_or(0))),
+        ["streams"] => {
+            streams::measure();
+            Ok(())
+        }
         ["redact"] => {
             redact::measure();
             Ok(())

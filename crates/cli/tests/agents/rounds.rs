@@ -87,3 +87,23 @@ fn cancelled_claude_leaves_none_of_its_children() {
 fn cancelled_codex_leaves_none_of_its_children() {
     cancel_leaves_nobody("codex");
 }
+
+#[test]
+fn opencode_makes_and_gemini_checks() {
+    whole_round("opencode", "gemini");
+}
+
+#[test]
+fn gemini_makes_and_opencode_checks() {
+    whole_round("gemini", "opencode");
+}
+
+#[test]
+fn cancelled_opencode_leaves_none_of_its_children() {
+    cancel_leaves_nobody("opencode");
+}
+
+#[test]
+fn cancelled_gemini_leaves_none_of_its_children() {
+    cancel_leaves_nobody("gemini");
+}
