@@ -11,7 +11,8 @@ pub(super) fn measure(bed: &Bed) -> Result<Section, String> {
     if !output.status.success() {
         return Err(format!("the worker said: {}", String::from_utf8_lossy(&output.stderr)));
     }
-    let about = "MB/s on one core: a recorded round over and over, and the same with the long lines that files and logs make";
+    let about =
+        "MB/s on one core: a recorded round over and over, and the same with the long lines that files and logs make";
     let lines = String::from_utf8_lossy(&output.stdout).into_owned();
     let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     Ok(lines.fold(Section::new("streams of agents", about), |section, line| {
