@@ -78,7 +78,13 @@ impl Document {
              \x20 OpenAI Responses and Chat   {openai}\n\
              \x20 Gemini                      {gemini}\n\
              \x20 tokens told so far          {counter}\n\n\
-             Any key will do. To try an agent by hand:\n\n\
+             To try a loop, put this into your configuration file, and start it with any key:\n\n\
+             \x20 providers:\n\
+             \x20   anthropic: {{ url: {anthropic} }}\n\
+             \x20   openai: {{ url: {openai} }}\n\
+             \x20   google: {{ url: {gemini} }}\n\n\
+             \x20 ANTHROPIC_API_KEY=dummy loopwright run LOOP\n\n\
+             To try an agent by hand:\n\n\
              \x20 ANTHROPIC_BASE_URL={anthropic} ANTHROPIC_API_KEY=dummy claude -p …\n\
              \x20 GOOGLE_GEMINI_BASE_URL={gemini} GEMINI_API_KEY=dummy gemini …\n\
              \x20 codex -c 'model_providers.scripted={{name=\"scripted\",base_url=\"{openai}\",wire_api=\"responses\"}}' …\n"
