@@ -71,6 +71,10 @@ pub(crate) enum Verb {
     Approve(verbs::approve::Args),
     /// End a waiting round with a no
     Deny(verbs::deny::Args),
+    /// Show what is spent, reserved and left of every budget, or add room to one
+    Budget(verbs::budget::Args),
+    /// Sum up what was spent: by loop, role, model, day, item or agent
+    Costs(verbs::costs::Args),
     /// Check the whole record: hashes, chain, database
     Verify(verbs::verify::Args),
     /// Explain from the record how a round ended as it did

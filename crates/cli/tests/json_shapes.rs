@@ -146,6 +146,21 @@ fn looks_at_the_record_have_their_documented_shapes() {
     check_shape!("verify", [&whole, &world.json("verify", 1)]);
 }
 
+#[test]
+fn looks_at_money_have_their_documented_shapes() {
+    let world = World::new();
+    let (full, nothing) = (world.json("budget", 0), world.json("costs", 0));
+    drop(world.json("run fix --item issue-7", 10));
+    drop(world.run("look", 0));
+    check_shape!("budget-raise", [&world.json("budget raise fix --usd 2.5 --tokens 10k", 0)]);
+    let budget = world.json("budget", 0);
+    words_at(&budget, "scopes[].scope", "day repo-day fleet-day fleet-month");
+    words_at(&budget, "scopes[].status", "unlimited open low full");
+    check_shape!("budget", [&full, &budget]);
+    let costs = ["loop", "role", "model", "day", "item", "agent"].map(|by| world.json(&format!("costs --by {by}"), 0));
+    check_shape!("costs", costs.iter().chain([&nothing]));
+}
+
 /// Edits an event behind the store's back, with the journal's own guards taken away.
 fn edit(store: &std::path::Path) {
     let sql = "DROP TRIGGER events_keep_update; UPDATE events SET body = replace(body, 'ada', 'eve') WHERE seq = 1";

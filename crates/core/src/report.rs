@@ -3,14 +3,14 @@
 
 mod markdown;
 
-use crate::budget::{Known, Tokens};
+use crate::budget::{Bill, Known, Tokens};
 use crate::gate::GateResult;
 use crate::level::LoopLevel;
 use crate::network::Traffic;
 use crate::outcome::RoundOutcome;
 use crate::round::{Attempt, Boundary, ChangeFact, Facts, Reason, Round};
 use crate::secrets;
-use crate::spec::ActionKind;
+use crate::spec::{ActionKind, Role};
 use crate::units::Usd;
 use crate::verdict::{Judgement, Scored};
 use serde::{Deserialize, Serialize};
@@ -102,6 +102,28 @@ pub struct SpendLine {
     pub wall_ms: u64,
     /// Whether all of it was reported by the agents.
     pub known: bool,
+    /// The same by role, agent and model, in the order of the starts.
+    #[serde(default)]
+    pub by: Vec<SpendPart>,
+}
+
+/// What one role spent on one model with one agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SpendPart {
+    /// The role.
+    pub role: Role,
+    /// The agent.
+    pub agent: String,
+    /// The model; none when nobody said.
+    pub model: Option<String>,
+    /// How often the agent was started.
+    pub starts: u32,
+    /// Tokens by kind.
+    pub tokens: Tokens,
+    /// Dollars.
+    pub usd: Usd,
+    /// Whether it was reported.
+    pub known: bool,
 }
 
 impl RoundReport {
@@ -134,6 +156,7 @@ impl RoundReport {
                 usd: facts.spend.usd,
                 wall_ms: facts.spend.wall_ms,
                 known: facts.spend.known == Known::Yes,
+                by: parts(&facts.bills),
             },
             report: facts.report.clone(),
             intent: facts.started.spec.intent.clone(),
@@ -182,6 +205,32 @@ impl RoundReport {
     pub fn should_deliver(&self) -> bool {
         self.outcome.is_some_and(|outcome| outcome != RoundOutcome::NothingToDo)
     }
+}
+
+/// Bills of equal role, agent and model, added up.
+fn parts(bills: &[Bill]) -> Vec<SpendPart> {
+    let mut parts: Vec<SpendPart> = Vec::new();
+    for bill in bills {
+        for line in bill.lines() {
+            let model = (!line.model.is_empty()).then_some(line.model);
+            let same =
+                |part: &&mut SpendPart| part.role == bill.role && part.agent == bill.agent && part.model == model;
+            let (known, tokens, usd) = (line.known == Known::Yes, line.tokens, line.usd);
+            match parts.iter_mut().find(same) {
+                Some(part) => {
+                    part.starts += 1;
+                    part.tokens = part.tokens.plus(tokens);
+                    part.usd = Usd(part.usd.0.saturating_add(usd.0));
+                    part.known &= known;
+                }
+                None => {
+                    let (role, agent) = (bill.role, bill.agent.clone());
+                    parts.push(SpendPart { role, agent, model, starts: 1, tokens, usd, known });
+                }
+            }
+        }
+    }
+    parts
 }
 
 fn scored(attempt: &Attempt) -> Option<Scored> {

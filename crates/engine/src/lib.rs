@@ -97,6 +97,7 @@ pub mod places;
 pub mod proc;
 pub mod progress;
 pub mod purse;
+pub mod raise;
 mod random;
 pub mod report;
 pub mod room;

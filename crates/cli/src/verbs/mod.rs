@@ -2,9 +2,11 @@
 //! its answer to the printer.
 
 pub(crate) mod approve;
+pub(crate) mod budget;
 pub(crate) mod check;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod costs;
 pub(crate) mod deny;
 pub(crate) mod doctor;
 pub(crate) mod gates;
@@ -52,6 +54,8 @@ pub(crate) fn run(verb: Verb, cx: &Context) -> Ended {
         Verb::Inbox(args) => reading(inbox::run(args, cx)),
         Verb::Approve(args) => owning(approve::run(args, cx)),
         Verb::Deny(args) => owning(deny::run(args, cx)),
+        Verb::Budget(args) => owning(budget::run(args, cx)),
+        Verb::Costs(args) => reading(costs::run(args, cx)),
         Verb::Verify(args) => reading(verify::run(args, cx)),
         Verb::Why(args) => reading(why::run(args, cx)),
         Verb::Gc(args) => owning(gc::run(args, cx)),

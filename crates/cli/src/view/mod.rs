@@ -1,6 +1,8 @@
 //! The view model: what every face shows, read from the store and the loop files and put into shapes. The command line prints
 //! it; other faces draw the same shapes. Nothing here writes, and nothing here prints.
 
+pub(crate) mod budget;
+pub(crate) mod costs;
 pub(crate) mod explain;
 pub(crate) mod find;
 pub(crate) mod inbox;

@@ -14,6 +14,7 @@ pub(crate) fn render(report: &RoundReport) -> String {
     section(&mut page, "changes", changes(report));
     section(&mut page, "gates", gates(report));
     section(&mut page, "outbox", outbox(report));
+    section(&mut page, "spend", spend(report));
     section(&mut page, "network", network(report));
     section(&mut page, "next", next(report));
     page.trim_end().to_owned()
@@ -100,6 +101,20 @@ fn outbox(report: &RoundReport) -> Vec<String> {
     report.outbox.iter().map(line).collect()
 }
 
+fn spend(report: &RoundReport) -> Vec<String> {
+    if report.spend.by.is_empty() {
+        return Vec::new();
+    }
+    let mut table = Table::new(["ROLE", "AGENT", "MODEL", "STARTS", "TOKENS", "COST"]);
+    for part in &report.spend.by {
+        let cost = if part.known { part.usd.to_string() } else { format!("{} reserved", part.usd) };
+        let (starts, tokens) = (part.starts.to_string(), part.tokens.total().to_string());
+        let model = part.model.as_deref().unwrap_or(super::NOTHING);
+        table.row([part.role.word(), &part.agent, model, &starts, &tokens, &cost]);
+    }
+    table.render().lines().map(str::to_owned).collect()
+}
+
 fn network(report: &RoundReport) -> Vec<String> {
     report.network.lines().iter().map(|line| safe(line)).collect()
 }
@@ -127,6 +142,7 @@ pub(crate) fn next(report: &RoundReport) -> Vec<String> {
         Some(RoundOutcome::OverBudget) => {
             vec![
                 format!("see how: loopwright why {round}, loopwright logs {round}"),
+                format!("add room: loopwright budget raise {name} --usd N; see loopwright budget"),
                 format!("go on once there is room, from the work that is kept: loopwright retry {round}"),
             ]
         }

@@ -21,6 +21,7 @@ pub(super) fn render(report: &RoundReport) -> String {
     gates(&mut out, &report.gates);
     verdict(&mut out, report);
     outbox(&mut out, report);
+    spend(&mut out, report);
     boundary(&mut out, report);
     network(&mut out, report);
     next_steps(&mut out, report);
@@ -152,6 +153,21 @@ fn outbox(out: &mut String, report: &RoundReport) {
     }
 }
 
+fn spend(out: &mut String, report: &RoundReport) {
+    if report.spend.by.is_empty() {
+        return;
+    }
+    heading(out, "Spend");
+    line(out, "| role | agent | model | starts | tokens | cost |");
+    line(out, "|---|---|---|---|---|---|");
+    for part in &report.spend.by {
+        let known = if part.known { "" } else { " (reserved: not reported)" };
+        let (agent, model) = (plain(&part.agent), plain(part.model.as_deref().unwrap_or("not said")));
+        let (role, starts, tokens) = (part.role.word(), part.starts, part.tokens.total());
+        line(out, &format!("| {role} | {agent} | {model} | {starts} | {tokens} | {}{known} |", part.usd));
+    }
+}
+
 fn boundary(out: &mut String, report: &RoundReport) {
     heading(out, "Boundary");
     let boundary = &report.boundary;
@@ -185,7 +201,9 @@ fn next_steps(out: &mut String, report: &RoundReport) {
             format!("`loopwright retry {round}`, or `loopwright take {round}` to look at the work on a branch")
         }
         Some(RoundOutcome::OverBudget) => {
-            format!("once there is room again, `loopwright retry {round}` goes on with the work that is kept")
+            let name = plain(&report.loop_name);
+            let room = format!("`loopwright budget raise {name} --usd N` adds room");
+            format!("{room}; once there is, `loopwright retry {round}` goes on with the work that is kept")
         }
         Some(RoundOutcome::RateLimited) => {
             let from = report.retry_at.as_ref().map_or(String::new(), |at| format!("from {at} on, "));

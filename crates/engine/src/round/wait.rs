@@ -44,6 +44,10 @@ impl Engine {
         cancel: &Cancel,
     ) -> Result<RoundReport, EngineError> {
         let provider_wait_ms = millis(self.settings.provider_wait);
+        // What people added for the round since it was last resumed.
+        let facts = self.recorded(round).await?.round.facts().clone();
+        let added = self.raised_for(&facts.started.repo, &facts.started.spec.name, round).await?;
+        let raised = raised.plus(added.less(facts.raised));
         let resumed = Event::Resumed(Resumed { actor: actor.to_owned(), provider_wait_ms, raised });
         let after = self.answer(round, resumed, bind, progress, cancel).await?;
         self.report_of(&after).await

@@ -1,0 +1,135 @@
+//! `budget`: what is spent, reserved and left in every scope; `budget raise`: add room for today, or for a suspended round.
+
+use super::Ended;
+use crate::context::Context;
+use crate::error::{CommandError, Kind};
+use crate::exit::Exit;
+use crate::output::safe;
+use crate::signals::{self, Running};
+use crate::view::budget::{Budget, Looked};
+use crate::view::find;
+use crate::view::loops::Here;
+use crate::view::time::{moment, now_ms};
+use loopwright::raise::Raise;
+use loopwright::store::{RaiseRow, RoundRow, RoundsQuery, RoundsWhich, Store};
+use loopwright_core::budget::Reservation;
+use loopwright_core::units::{Usd, parse_tokens};
+use serde_json::json;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Add room to a loop's budget, for today or for one suspended round
+    Raise(RaiseArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct RaiseArgs {
+    /// The loop's name
+    #[arg(value_name = "LOOP")]
+    name: String,
+    /// Money to add, in US dollars
+    #[arg(long, value_name = "N", value_parser = dollars, required_unless_present = "tokens")]
+    usd: Option<Usd>,
+    /// Tokens to add, such as `200k`
+    #[arg(long, value_name = "N", value_parser = tokens)]
+    tokens: Option<u64>,
+    /// For the rest of today (UTC): the default
+    #[arg(long, conflicts_with = "round")]
+    today: bool,
+    /// For this suspended round only
+    #[arg(long, value_name = "ROUND")]
+    round: Option<String>,
+}
+
+fn dollars(text: &str) -> Result<Usd, String> {
+    let amount = text.parse().ok().and_then(Usd::from_dollars).filter(|usd| usd.0 > 0 && usd.dollars() <= 1.0e6);
+    amount.ok_or_else(|| "an amount in US dollars such as `5` or `2.50`".to_owned())
+}
+
+fn tokens(text: &str) -> Result<u64, String> {
+    let count = parse_tokens(text).filter(|count| (1..=1_000_000_000_000).contains(count));
+    count.ok_or_else(|| "a count of tokens such as `200000` or `200k`".to_owned())
+}
+
+pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+    match args.action {
+        None => show(cx).await,
+        Some(Action::Raise(args)) => raise(args, cx).await,
+    }
+}
+
+async fn show(cx: &Context) -> Ended {
+    let (here, store) = tokio::join!(Here::find(cx), super::status::store_if_any(cx));
+    let (here, store) = (here?, store?);
+    let shared = cx.config(here.as_ref().map(|here| here.repo.work_tree.as_path()))?.config().budget;
+    let looked = Looked { store: store.as_deref(), here: here.as_ref(), shared, now: now_ms() };
+    let budget = Budget::read(&looked).await?;
+    cx.out.answer(&budget, || budget.render(cx.out.width()));
+    Ok(Exit::DONE)
+}
+
+async fn raise(args: RaiseArgs, cx: &Context) -> Ended {
+    let repo = cx.repo().await?;
+    cx.loops(&repo)?.find(&args.name)?;
+    let round = match &args.round {
+        Some(id) => Some(suspended(cx, id, &args.name).await?),
+        None => None,
+    };
+    let cancel = signals::cancel(&Running::default());
+    let engine = cx.owner(Some(&repo), &cancel).await?;
+    let by = Reservation { usd: args.usd.unwrap_or_default(), tokens: args.tokens.unwrap_or(0) };
+    let raise = Raise { repo: repo.id.clone(), loop_name: args.name, round, by, actor: cx.actor() };
+    let row = engine.raise(raise).await?;
+    let waiting = can_go_on(engine.store().as_ref(), &row).await?;
+    engine.close().await?;
+    let next: Vec<_> = waiting.iter().map(|row| format!("loopwright retry {}", row.id)).collect();
+    let document = json!({
+        "schema": 1, "loop": row.loop_name, "day": row.day, "round": row.round, "usd": by.usd, "tokens": by.tokens,
+        "actor": row.actor, "at": moment(row.at_ms), "next": next,
+    });
+    cx.out.answer(&document, || page(&row, by, &next));
+    Ok(Exit::DONE)
+}
+
+fn page(row: &RaiseRow, by: Reservation, next: &[String]) -> String {
+    let of = row.round.as_ref().map_or(format!("today, {}", row.day), |round| format!("round {round}"));
+    let mut page = format!("raised {} by {} and {} tokens for {}", safe(&row.loop_name), by.usd, by.tokens, safe(&of));
+    for command in next {
+        page.push_str(&format!("\ngo on: {}", safe(command)));
+    }
+    page
+}
+
+/// A round that can go on: of this loop, suspended, over its budget.
+async fn suspended(cx: &Context, id: &str, name: &str) -> Result<String, CommandError> {
+    let row = find::round(cx.reader().await?.as_ref(), id).await?;
+    if row.loop_name != name {
+        let text = format!("round {} is of {}, not of {name}", row.id, row.loop_name);
+        return Err(CommandError::new(Kind::Usage, text).hint(format!("loopwright budget raise {}", row.loop_name)));
+    }
+    if row.phase != "suspended" {
+        let text = format!("round {} is {}; only a suspended round can be given more", row.id, row.phase);
+        return Err(CommandError::refused(text).hint(format!("loopwright budget raise {name} --today --usd N")));
+    }
+    Ok(row.id)
+}
+
+/// Suspended rounds for which this raise may make room.
+async fn can_go_on(store: &dyn Store, raise: &RaiseRow) -> Result<Vec<RoundRow>, CommandError> {
+    let query = RoundsQuery {
+        repo: Some(raise.repo.clone()),
+        loop_name: Some(raise.loop_name.clone()),
+        which: RoundsWhich::Open,
+        limit: 100,
+        ..RoundsQuery::default()
+    };
+    let meant = |row: &RoundRow| raise.round.as_ref().is_none_or(|round| *round == row.id);
+    let over = |row: &RoundRow| row.phase == "suspended" && row.outcome.as_deref() == Some("over-budget");
+    Ok(store.rounds(query).await?.into_iter().filter(|row| over(row) && meant(row)).collect())
+}

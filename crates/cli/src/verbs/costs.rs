@@ -1,0 +1,80 @@
+//! `costs`: what was spent, by loop, role, model, day, item or agent, and what an accepted outcome cost.
+
+use super::Ended;
+use crate::context::Context;
+use crate::exit::Exit;
+use crate::view::costs::Costs;
+use crate::view::loops::Here;
+use crate::view::time::now_ms;
+use loopwright::clock;
+use loopwright::store::{CostsBy, CostsQuery};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// By what the costs are grouped
+    #[arg(long, value_enum, default_value = "loop")]
+    by: By,
+    /// Only from this day on: a date such as `2026-05-01`, or a number of days such as `7d`
+    #[arg(long, value_name = "DATE|Nd", value_parser = since)]
+    since: Option<Since>,
+    /// Only this loop's
+    #[arg(long = "loop", value_name = "NAME")]
+    loop_name: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum By {
+    Loop,
+    Role,
+    Model,
+    Day,
+    Item,
+    Agent,
+}
+
+impl By {
+    fn word(self) -> (&'static str, CostsBy) {
+        match self {
+            Self::Loop => ("loop", CostsBy::Loop),
+            Self::Role => ("role", CostsBy::Role),
+            Self::Model => ("model", CostsBy::Model),
+            Self::Day => ("day", CostsBy::Day),
+            Self::Item => ("item", CostsBy::Item),
+            Self::Agent => ("agent", CostsBy::Agent),
+        }
+    }
+}
+
+/// From when on.
+#[derive(Debug, Clone)]
+enum Since {
+    /// A day.
+    Day(String),
+    /// So many days, today among them.
+    Days(i64),
+}
+
+fn since(text: &str) -> Result<Since, String> {
+    let days = text.strip_suffix('d').and_then(|number| number.parse().ok()).filter(|days| (1..=36_500).contains(days));
+    if let Some(days) = days {
+        return Ok(Since::Days(days));
+    }
+    let shape = |(at, byte): (usize, u8)| if at == 4 || at == 7 { byte == b'-' } else { byte.is_ascii_digit() };
+    let is_date = text.len() == 10 && text.bytes().enumerate().all(shape);
+    is_date.then(|| Since::Day(text.to_owned())).ok_or_else(|| "a date such as `2026-05-01`, or `7d`".to_owned())
+}
+
+pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+    let (here, store) = tokio::join!(Here::find(cx), super::status::store_if_any(cx));
+    let (here, store) = (here?, store?);
+    let (word, by) = args.by.word();
+    let since = args.since.map(|since| match since {
+        Since::Day(day) => day,
+        Since::Days(days) => clock::day(now_ms() - (days - 1) * 86_400_000),
+    });
+    let repo = here.as_ref().and_then(|here| here.scope(args.loop_name.as_deref()));
+    let query = CostsQuery { by, since, repo, loop_name: args.loop_name, accepted: Vec::new(), limit: 0 };
+    let costs = Costs::read(store.as_deref(), word, query).await?;
+    cx.out.answer(&costs, || costs.render(cx.out.width()));
+    Ok(Exit::DONE)
+}

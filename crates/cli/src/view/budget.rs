@@ -1,0 +1,261 @@
+//! Budgets as they stand: every ceiling that rounds share, what has gone from it, and when it begins anew.
+
+use super::loops::Here;
+use super::{NOTHING, SCHEMA, time};
+use crate::error::CommandError;
+use crate::output::Table;
+use loopwright::clock;
+use loopwright::store::{RaiseRow, SpendRow, SpendScope, Store};
+use loopwright_core::budget::{Account, Allowance, Reservation, Scope};
+use loopwright_core::config::SharedBudget;
+use loopwright_core::units::Usd;
+use serde::Serialize;
+
+/// The document of `budget --json`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Budget {
+    schema: u32,
+    day: String,
+    scopes: Vec<Line>,
+    raises: Vec<Raised>,
+}
+
+/// One ceiling.
+#[derive(Debug, Serialize)]
+struct Line {
+    scope: &'static str,
+    #[serde(rename = "loop")]
+    loop_name: Option<String>,
+    repo: Option<String>,
+    status: &'static str,
+    ceiling: Amount,
+    spent: Amount,
+    reserved: Amount,
+    left: Amount,
+    resets: String,
+}
+
+/// Money and tokens; null where there is no ceiling.
+#[derive(Debug, Serialize)]
+struct Amount {
+    usd: Option<f64>,
+    tokens: Option<u64>,
+}
+
+/// Room that a person added today.
+#[derive(Debug, Serialize)]
+struct Raised {
+    #[serde(rename = "loop")]
+    loop_name: String,
+    repo: String,
+    round: Option<String>,
+    usd: f64,
+    tokens: i64,
+    actor: String,
+    at: String,
+}
+
+impl From<Allowance> for Amount {
+    fn from(allowance: Allowance) -> Self {
+        Self { usd: allowance.usd.map(Usd::dollars), tokens: allowance.tokens }
+    }
+}
+
+impl From<Reservation> for Amount {
+    fn from(amount: Reservation) -> Self {
+        Self { usd: Some(amount.usd.dollars()), tokens: Some(amount.tokens) }
+    }
+}
+
+/// What is looked at.
+pub(crate) struct Looked<'a> {
+    pub(crate) store: Option<&'a dyn Store>,
+    pub(crate) here: Option<&'a Here>,
+    pub(crate) shared: SharedBudget,
+    pub(crate) now: i64,
+}
+
+impl Budget {
+    /// Reads it: the loops of this repository, its own day, and what all loops share.
+    pub(crate) async fn read(looked: &Looked<'_>) -> Result<Self, CommandError> {
+        let day = clock::day(looked.now);
+        let raises = match looked.store {
+            Some(store) => store.raises(&day).await?,
+            None => Vec::new(),
+        };
+        let mut scopes = Vec::new();
+        if let Some(here) = looked.here {
+            let repo = &here.repo.id;
+            for file in &here.loops.loops {
+                let name = &file.spec.name;
+                let ceiling = file.spec.budget.day.allowance().raised(added(&raises, repo, name));
+                scopes.push(looked.line(Scope::Day, SpendScope::Loop, Some(repo), Some(name), ceiling).await?);
+            }
+            scopes.push(looked.line(Scope::RepoDay, SpendScope::Repo, Some(repo), None, looked.shared.repo_day).await?);
+        }
+        scopes.push(looked.line(Scope::FleetDay, SpendScope::Fleet, None, None, looked.shared.fleet_day).await?);
+        scopes.push(looked.line(Scope::FleetMonth, SpendScope::Month, None, None, looked.shared.fleet_month).await?);
+        Ok(Self { schema: SCHEMA, day, scopes, raises: raises.into_iter().map(raised).collect() })
+    }
+
+    /// The page for people.
+    pub(crate) fn render(&self, width: usize) -> String {
+        let mut table = Table::new(["SCOPE", "USED", "", "SPENT", "RESERVED", "CEILING", "LEFT", "STATUS", "RESETS"]);
+        for line in &self.scopes {
+            table.row(line.cells());
+        }
+        let mut page = table.fit(width);
+        for raise in &self.raises {
+            let of = raise.round.as_ref().map_or("today".to_owned(), |round| format!("round {round}"));
+            let what = crate::output::safe(&format!("{} raised {} for {of}", raise.actor, raise.loop_name));
+            page.push_str(&format!("\n{what}: {:.2} USD, {} tokens, at {}", raise.usd, raise.tokens, raise.at));
+        }
+        page
+    }
+}
+
+impl Looked<'_> {
+    async fn line(
+        &self,
+        scope: Scope,
+        spend: SpendScope,
+        repo: Option<&String>,
+        name: Option<&String>,
+        ceiling: Allowance,
+    ) -> Result<Line, CommandError> {
+        let text = |text: Option<&String>| text.cloned().unwrap_or_default();
+        let row = match self.store {
+            Some(store) => store.spend(spend, &text(repo), &text(name), &clock::day(self.now)).await?,
+            None => SpendRow::default(),
+        };
+        let (spent, reserved) = (settled(&row), held(&row));
+        let account = Account { scope, ceiling, spent, reserved };
+        let status = match (ceiling.is_none(), account.is_full(), account.is_low()) {
+            (true, ..) => "unlimited",
+            (_, true, _) => "full",
+            (_, _, true) => "low",
+            (false, false, false) => "open",
+        };
+        Ok(Line {
+            scope: scope.word(),
+            loop_name: name.cloned(),
+            repo: repo.cloned(),
+            status,
+            ceiling: ceiling.into(),
+            spent: spent.into(),
+            reserved: reserved.into(),
+            left: account.left().into(),
+            resets: time::moment(resets(scope, self.now)),
+        })
+    }
+}
+
+impl Line {
+    fn cells(&self) -> [String; 9] {
+        let name = self.loop_name.as_ref().map_or(self.scope.to_owned(), |name| format!("{} {name}", self.scope));
+        let used = self.part();
+        let money = |amount: &Amount| {
+            let tokens =
+                amount.tokens.filter(|_| self.ceiling.tokens.is_some()).map(|tokens| format!("{tokens} tokens"));
+            let usd = amount.usd.map(|usd| format!("${usd:.2}"));
+            let parts: Vec<_> = [usd, tokens].into_iter().flatten().collect();
+            if parts.is_empty() { NOTHING.to_owned() } else { parts.join(", ") }
+        };
+        [
+            name,
+            used.map_or(NOTHING.to_owned(), |part| format!("{:.0}%", part * 100.0)),
+            used.map_or(String::new(), bar),
+            money(&self.spent),
+            money(&self.reserved),
+            money(&self.ceiling),
+            money(&self.left),
+            self.status.to_owned(),
+            self.resets.clone(),
+        ]
+    }
+
+    /// The part of the ceiling that is used, of whichever is fuller, money or tokens.
+    fn part(&self) -> Option<f64> {
+        let usd =
+            self.ceiling.usd.map(|most| (self.spent.usd.unwrap_or(0.0) + self.reserved.usd.unwrap_or(0.0)) / most);
+        let used = |amount: &Amount| amount.tokens.unwrap_or(0) as f64;
+        let tokens = self.ceiling.tokens.map(|most| (used(&self.spent) + used(&self.reserved)) / most as f64);
+        let parts = [usd, tokens].into_iter().flatten().filter(|part| part.is_finite());
+        parts.reduce(f64::max)
+    }
+}
+
+/// Ten places, the used ones filled.
+fn bar(part: f64) -> String {
+    let full = (part * 10.0).clamp(0.0, 10.0).round() as usize;
+    format!("[{}{}]", "#".repeat(full), "-".repeat(10 - full))
+}
+
+fn amount(micros: i64, tokens: i64) -> Reservation {
+    let unsigned = |number: i64| u64::try_from(number).unwrap_or(0);
+    Reservation { usd: Usd(unsigned(micros)), tokens: unsigned(tokens) }
+}
+
+fn settled(row: &SpendRow) -> Reservation {
+    amount(row.settled_micros, row.settled_tokens)
+}
+
+fn held(row: &SpendRow) -> Reservation {
+    amount(row.reserved_micros, row.reserved_tokens)
+}
+
+/// What was added to a loop's day.
+fn added(raises: &[RaiseRow], repo: &str, name: &str) -> Reservation {
+    let own = raises.iter().filter(|row| row.repo == repo && row.loop_name == name && row.round.is_none());
+    own.fold(Reservation::default(), |sum, row| sum.plus(amount(row.micros, row.tokens)))
+}
+
+fn raised(row: RaiseRow) -> Raised {
+    Raised {
+        loop_name: row.loop_name,
+        repo: row.repo,
+        round: row.round,
+        usd: row.micros as f64 / 1.0e6,
+        tokens: row.tokens,
+        actor: row.actor,
+        at: time::moment(row.at_ms),
+    }
+}
+
+const DAY_MS: i64 = 86_400_000;
+
+/// When a scope begins anew: the next midnight, or the first of the next month, in UTC.
+fn resets(scope: Scope, now: i64) -> i64 {
+    let midnight = (now.div_euclid(DAY_MS) + 1) * DAY_MS;
+    if scope != Scope::FleetMonth {
+        return midnight;
+    }
+    let month = |ms: i64| clock::day(ms).chars().take(7).collect::<String>();
+    let this = month(now);
+    (0..32).map(|days| midnight + days * DAY_MS).find(|ms| month(*ms) != this).unwrap_or(midnight)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_begin_at_midnight_and_months_on_their_first() {
+        let at = |ms| time::moment(ms);
+        let now = 1_793_700_000_000; // 2026-11-03
+        assert_eq!(at(resets(Scope::Day, now)).get(10..), Some("T00:00:00Z"));
+        assert!(
+            at(resets(Scope::FleetMonth, now)).ends_with("-12-01T00:00:00Z"),
+            "{}",
+            at(resets(Scope::FleetMonth, now))
+        );
+    }
+
+    #[test]
+    fn a_bar_is_ten_places_whatever_was_spent() {
+        assert_eq!(
+            (bar(0.0), bar(0.62), bar(7.5)),
+            ("[----------]".into(), "[######----]".into(), "[##########]".into())
+        );
+    }
+}

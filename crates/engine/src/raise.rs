@@ -1,0 +1,68 @@
+//! Raises: a person adds room to a budget, for a loop's day or for one suspended round. Each is an event of the journal and a
+//! row that reservations look at; nothing is lifted for good.
+
+use crate::clock;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::random;
+use crate::store::{Batch, Change, NewEvent, RaiseRow};
+use loopwright_core::budget::Reservation;
+use loopwright_core::units::Usd;
+
+/// What a person adds, and for what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Raise {
+    /// The repository's id.
+    pub repo: String,
+    /// The loop's name.
+    pub loop_name: String,
+    /// The suspended round it is for; without one it is for today.
+    pub round: Option<String>,
+    /// How much.
+    pub by: Reservation,
+    /// Who says so.
+    pub actor: String,
+}
+
+impl Engine {
+    /// Records a raise and answers with its row.
+    ///
+    /// # Errors
+    /// When the record cannot be kept.
+    pub async fn raise(&self, raise: Raise) -> Result<RaiseRow, EngineError> {
+        let at_ms = self.now_ms();
+        let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        let row = RaiseRow {
+            id: format!("raise-{}", random::nonce()?),
+            at_ms,
+            actor: raise.actor,
+            repo: raise.repo,
+            loop_name: raise.loop_name,
+            day: clock::day(at_ms),
+            round: raise.round,
+            micros: number(raise.by.usd.micros()),
+            tokens: number(raise.by.tokens),
+        };
+        let body = serde_json::json!({
+            "event": "budget-raised", "actor": row.actor, "repo": row.repo, "loop": row.loop_name, "day": row.day,
+            "round": row.round, "usd": raise.by.usd, "tokens": raise.by.tokens,
+        });
+        let event = NewEvent { kind: "budget-raised".to_owned(), body: body.to_string() };
+        let changes = vec![Change::Raise(row.clone())];
+        self.append(Batch { round: row.id.clone(), expect_index: 0, at_ms, events: vec![event], changes }).await?;
+        Ok(row)
+    }
+
+    /// All that people added for one round.
+    pub(crate) async fn raised_for(
+        &self,
+        repo: &str,
+        loop_name: &str,
+        round: &str,
+    ) -> Result<Reservation, EngineError> {
+        // No raise has an empty day, so only those that name the round are counted.
+        let (micros, tokens) = self.store.raised(repo, loop_name, "", round).await?;
+        let unsigned = |number: i64| u64::try_from(number).unwrap_or(0);
+        Ok(Reservation { usd: Usd(unsigned(micros)), tokens: unsigned(tokens) })
+    }
+}

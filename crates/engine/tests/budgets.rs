@@ -1,0 +1,208 @@
+//! Budgets over many rounds at once, over midnight, and over a crash: no ceiling is passed by more than one report of each
+//! start, and what the journal says was spent is what the agents reported.
+
+mod common;
+
+use common::*;
+use loopwright::agents::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation, Told};
+use loopwright::budget::{ModelTokens, Tokens, Usage};
+use loopwright::clock::Clock;
+use loopwright::proc::{Cancel, How, Proc, Started};
+use loopwright::spec::CheckMode;
+use loopwright::store::{SpendRow, SpendScope};
+use loopwright::units::Usd;
+use loopwright::{BoxFuture, LoopEngine, LoopSpec, Settings};
+use loopwright_core::config::{Price, SharedBudget};
+use loopwright_core::prices::Prices;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use tokio::sync::Notify;
+
+const DOLLAR: u64 = 1_000_000;
+/// What one report adds, in millionths of a dollar; a token costs one.
+const STEP: u64 = 7_000;
+/// 2026-05-01 at one second before midnight.
+const LATE: i64 = 1_777_679_999_000;
+
+/// An agent that reports its use step by step until it is told to stop, as a reader of a real stream does.
+#[derive(Clone, Default)]
+struct Spender {
+    /// What it would like to use.
+    wants: u64,
+    /// What all of them reported.
+    reported: Arc<AtomicU64>,
+    /// What happens while it runs.
+    meanwhile: Option<(Arc<AtomicI64>, i64)>,
+    /// Tells that it has begun, and never ends.
+    hangs: Option<Arc<Notify>>,
+}
+
+impl Agent for Spender {
+    fn name(&self) -> &str {
+        "spender"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { usage: true, session_isolation: true, ..Capabilities::default() }
+    }
+
+    fn invoke<'a>(
+        &'a self,
+        invocation: &'a Invocation,
+        _: &'a Proc,
+        _: &'a mut dyn AgentLog,
+        _: &'a Cancel,
+        _: &'a mut (dyn FnMut(&Started) + Send),
+    ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>> {
+        Box::pin(async move {
+            if let Some(begun) = &self.hangs {
+                begun.notify_one();
+                std::future::pending::<()>().await;
+            }
+            let (mut used, mut limit) = (0, None);
+            while limit.is_none() && used < self.wants {
+                used += STEP;
+                self.reported.fetch_add(STEP, Ordering::SeqCst);
+                let own = invocation.limits.usd.is_some_and(|most| Usd(used) > most);
+                limit = invocation.limits.meter.report(used, Usd(used)).or(own.then_some(loopwright::BudgetLimit::Usd));
+                tokio::task::yield_now().await;
+            }
+            if let Some((clock, later)) = &self.meanwhile {
+                clock.store(*later, Ordering::SeqCst);
+            }
+            let tokens = Tokens { input: used, ..Tokens::default() };
+            let how = if limit.is_some() { How::Stopped } else { How::Exited(0) };
+            let told = Told { models: vec![ModelTokens { model: "m".into(), tokens }], ..Told::default() };
+            let plain = AgentOutcome::in_process(0, "all is well", Usage::Reported(tokens));
+            Ok(AgentOutcome { how, limit, told, ..plain })
+        })
+    }
+}
+
+/// A loop that only reports, without a checker: one start a round, which reserves a quarter of the round's ceiling.
+fn looking(round: u64, day: u64) -> LoopSpec {
+    let mut spec = reporting();
+    spec.check = CheckMode::None;
+    spec.attempts = 4;
+    spec.budget.round.usd = Some(Usd(round));
+    spec.budget.round.tokens = None;
+    spec.budget.day.usd = Some(Usd(day));
+    spec
+}
+
+fn priced(settings: Settings) -> Settings {
+    let price = Price { input: Usd(DOLLAR), output: Usd(DOLLAR), cache_read: Usd(DOLLAR), cache_write: Usd(DOLLAR) };
+    Settings { prices: Arc::new(Prices::new([("m".to_owned(), price)].into())), ..settings }
+}
+
+async fn engine(world: &World, spec: LoopSpec, agent: Spender, settings: Settings) -> LoopEngine {
+    LoopEngine::builder(spec).maker(agent).build(settings, world.repo.path()).await.expect("the loop is built")
+}
+
+async fn fleet(engine: &LoopEngine, day: &str) -> SpendRow {
+    engine.engine().store().spend(SpendScope::Fleet, "", "", day).await.expect("spend")
+}
+
+/// Twenty rounds at once want a dollar and a bit each of four; there is one dollar.
+async fn race(settings: impl FnOnce(Settings) -> Settings) {
+    let world = World::new();
+    let reported = Arc::new(AtomicU64::new(0));
+    let agent = Spender { wants: DOLLAR, reported: Arc::clone(&reported), ..Spender::default() };
+    let settings = settings(priced(world.settings()));
+    let engine = engine(&world, looking(160_000, DOLLAR), agent, settings).await;
+    let rounds: Vec<_> = (0..20)
+        .map(|_| {
+            let engine = engine.clone();
+            tokio::spawn(async move { engine.run_once().await.expect("a round") })
+        })
+        .collect();
+    let (mut sum, mut over) = (0, 0);
+    for round in rounds {
+        let report = round.await.expect("no panic");
+        sum += report.spend.usd.0;
+        over += u64::from(report.exit == Some(12));
+    }
+    let reported = reported.load(Ordering::SeqCst);
+    assert!(reported > DOLLAR * 9 / 10, "they raced for it: {reported}");
+    assert!(reported <= DOLLAR + over * STEP, "{reported} were used, {over} were ended");
+    let store = engine.engine().store();
+    let today = loopwright::clock::day(loopwright::clock::SystemClock.now_ms());
+    let day = fleet(&engine, &today).await;
+    assert_eq!((sum, u64::try_from(day.settled_micros).expect("positive")), (reported, reported));
+    assert_eq!((day.reserved_micros, day.reserved_tokens), (0, 0), "nothing is held any more");
+    let verified = store.verify().await.expect("verify");
+    assert_eq!(verified.broken, None, "ledger, rounds and days say the same");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn twenty_rounds_racing_for_the_last_dollar_pass_it_by_a_report_each_at_most() {
+    race(|settings| settings).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn twenty_rounds_racing_on_postgresql_pass_it_by_a_report_each_at_most() {
+    let url = loopwright_testkit::postgres::server().database();
+    race(|settings| Settings { store: Some(url), ..settings }).await;
+}
+
+/// A clock that is moved by hand.
+struct Hand(Arc<AtomicI64>);
+
+impl Clock for Hand {
+    fn now_ms(&self) -> i64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+#[tokio::test]
+async fn a_start_is_borne_by_the_day_on_which_it_began_and_the_next_day_begins_anew() {
+    let world = World::new();
+    let now = Arc::new(AtomicI64::new(LATE));
+    let settings = Settings { clock: Arc::new(Hand(Arc::clone(&now))), ..priced(world.settings()) };
+    let agent = Spender { wants: 700_000, meanwhile: Some((Arc::clone(&now), LATE + 3_600_000)), ..Spender::default() };
+    let engine = engine(&world, looking(DOLLAR, DOLLAR), agent, settings).await;
+    let first = engine.run_once().await.expect("a round");
+    assert_eq!((first.exit, first.spend.usd), (Some(0), Usd(700_000)), "{}", first.render());
+    let (before, after) = (fleet(&engine, "2026-05-01").await, fleet(&engine, "2026-05-02").await);
+    assert_eq!((before.settled_micros, before.reserved_micros, after.settled_micros), (700_000, 0, 0));
+    let second = engine.run_once().await.expect("a round");
+    assert_eq!(second.exit, Some(0), "the new day has its own dollar: {}", second.render());
+    let third = engine.run_once().await.expect("a round");
+    assert_eq!(third.exit, Some(12), "{}", third.render());
+    let told = third.render();
+    assert!(told.contains("the loop's day may cost 1.00 USD; 0.70 USD are spent and 0.30 USD reserved"), "{told}");
+    assert!(told.contains("loopwright budget raise read-sum --usd N"), "{told}");
+}
+
+#[tokio::test]
+async fn a_crash_leaves_its_reservation_charged_in_every_scope() {
+    let world = World::new();
+    let now = Arc::new(AtomicI64::new(LATE));
+    let shared = SharedBudget::default();
+    let settings = || Settings { clock: Arc::new(Hand(Arc::clone(&now))), budget: shared, ..priced(world.settings()) };
+    let begun = Arc::new(Notify::new());
+    let hanging = Spender { hangs: Some(Arc::clone(&begun)), ..Spender::default() };
+    let dying = engine(&world, looking(400_000, DOLLAR), hanging, settings()).await;
+    tokio::select! {
+        ended = dying.run_once() => panic!("it hangs: {ended:?}"),
+        () = begun.notified() => {}
+    }
+    let scopes = [SpendScope::Loop, SpendScope::Repo, SpendScope::Fleet, SpendScope::Month];
+    let repo = dying.engine().store().rounds(Default::default()).await.expect("rounds");
+    drop(repo);
+    let all = dying.engine().store().spends("2026-05-01").await.expect("spends").remove(0);
+    for scope in scopes {
+        let row = dying.engine().store().spend(scope, &all.repo, &all.loop_name, "2026-05-01").await.expect("spend");
+        assert_eq!((row.reserved_micros, row.settled_micros), (100_000, 0), "{scope:?}");
+    }
+    dying.engine().close().await.expect("it is gone");
+    drop(dying);
+    let quiet = Spender::default();
+    let next = engine(&world, looking(400_000, DOLLAR), quiet, settings()).await;
+    drop(next.run_once().await.expect("the lost round is ended, then another runs"));
+    for scope in scopes {
+        let row = next.engine().store().spend(scope, &all.repo, &all.loop_name, "2026-05-01").await.expect("spend");
+        assert_eq!((row.reserved_micros, row.settled_micros), (0, 100_000), "{scope:?}");
+    }
+    assert_eq!(next.engine().store().verify().await.expect("verify").broken, None);
+}
