@@ -61,7 +61,7 @@ impl Dialect for Gemini {
         Ok(Launch {
             args: args(invocation, &tools),
             env: env(invocation)?,
-            stdin: invocation.prompt.clone().into_bytes(),
+            stdin: brief(&invocation.prompt).into_bytes(),
             files: vec![(own_folder(invocation).join(".gemini/settings.json"), settings.into_bytes())],
             // Read whatever the settings say, which can only add names to it.
             hidden: vec!["GEMINI.md"],
@@ -73,6 +73,15 @@ impl Dialect for Gemini {
     fn reader(&self, _: &Invocation) -> Box<dyn Reader> {
         Box::<GeminiReader>::default()
     }
+}
+
+/// It would put a file's content in the place of every name behind an at sign, also in what others wrote; the brief says what
+/// the brief says. One with a backslash before it is left alone.
+fn brief(prompt: &str) -> String {
+    if !prompt.contains('@') {
+        return prompt.to_owned();
+    }
+    format!("(A backslash before an at sign in this text is not part of it.)\n\n{}", prompt.replace('@', "\\@"))
 }
 
 fn args(invocation: &Invocation, tools: &[Tool]) -> Vec<OsString> {

@@ -18,6 +18,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Steps whose usage is remembered so as not to be counted twice.
@@ -27,9 +28,6 @@ const UNKNOWN: &str = "unknown";
 
 /// What a tool's error says when it was denied.
 const DENIALS: [&str; 3] = ["unavailable tool", "prevents you from using", "rejected permission"];
-/// How the names of models begin, and who makes those.
-const MAKERS: [(&str, &str); 3] = [("claude", "anthropic"), ("gpt", "openai"), ("gemini", "google")];
-
 /// opencode.
 pub(super) struct Opencode;
 
@@ -58,6 +56,7 @@ impl Dialect for Opencode {
             args: words.into_iter().chain(log).map(OsString::from).collect(),
             env: env(invocation)?,
             stdin: invocation.prompt.clone().into_bytes(),
+            files: installed(invocation),
             // Plugins in there are run whatever the flags say.
             needs_hidden: vec![".opencode"],
             ..Launch::default()
@@ -68,6 +67,16 @@ impl Dialect for Opencode {
         let model = choose(invocation).ok().and_then(|choice| choice.model.map(str::to_owned));
         Box::new(OpencodeReader { model: model.unwrap_or_else(|| UNKNOWN.to_owned()), ..OpencodeReader::default() })
     }
+}
+
+/// It would fetch a package for plugins into its folder for configuration, unless that looks as if it had been fetched.
+fn installed(invocation: &Invocation) -> Vec<(PathBuf, Vec<u8>)> {
+    let folder = own_folder(invocation).join("config/opencode");
+    let lock = json!({ "packages": { "": { "dependencies": { "@opencode-ai/plugin": "*" } } } });
+    vec![
+        (folder.join("package-lock.json"), lock.to_string().into_bytes()),
+        (folder.join("node_modules/.package-lock.json"), b"{}".to_vec()),
+    ]
 }
 
 fn env(invocation: &Invocation) -> Result<Vec<(OsString, OsString)>, AgentError> {
@@ -105,7 +114,7 @@ struct Choice<'a> {
     model: Option<&'a str>,
 }
 
-/// `provider/model` says both. A model alone is looked for where its name points to, else at the first provider there is.
+/// `provider/model` says both; a model alone is one of the first provider there is.
 fn choose(invocation: &Invocation) -> Result<Choice<'_>, AgentError> {
     let urls = &invocation.endpoints.urls;
     let none = |what: String| {
@@ -118,9 +127,7 @@ fn choose(invocation: &Invocation) -> Result<Choice<'_>, AgentError> {
         return Ok(Choice { provider, url, model: Some(model) });
     }
     let model = invocation.model.as_deref();
-    let at_home = MAKERS.iter().find(|(start, _)| model.is_some_and(|model| model.starts_with(start)));
-    let found = at_home.and_then(|(_, provider)| urls.get_key_value(*provider)).or_else(|| urls.iter().next());
-    let (provider, url) = found.ok_or_else(|| none("there is no way to any provider".to_owned()))?;
+    let (provider, url) = urls.iter().next().ok_or_else(|| none("there is no way to any provider".to_owned()))?;
     Ok(Choice { provider, url, model })
 }
 

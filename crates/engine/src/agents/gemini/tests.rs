@@ -66,6 +66,18 @@ fn checker_has_tools_that_read_and_overlooks_nothing() {
 }
 
 #[test]
+fn brief_does_not_bring_files_in() {
+    let asks = |prompt: &str| {
+        let launch = Gemini.launch(&Invocation { prompt: prompt.to_owned(), ..invocation(Role::Maker) }).expect("a launch");
+        String::from_utf8(launch.stdin).expect("text")
+    };
+    assert_eq!(asks("plain"), "plain");
+    let told = asks("see @AGENTS.md, ada@localhost and\n@@ -1 +1 @@");
+    assert!(told.ends_with("\n\nsee \\@AGENTS.md, ada\\@localhost and\n\\@\\@ -1 +1 \\@\\@"), "{told}");
+    assert!(told.match_indices('@').all(|(at, _)| told[..at].ends_with('\\')), "{told}");
+}
+
+#[test]
 fn unknown_tools_and_a_missing_provider_are_refused() {
     let mut odd = invocation(Role::Maker);
     odd.tools = vec!["Read".to_owned(), "Teleport".to_owned()];
