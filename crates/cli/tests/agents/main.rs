@@ -2,5 +2,6 @@
 //! installed is said to be skipped; `cargo xtask setup` installs them.
 
 mod hostile;
+mod mentions;
 mod rounds;
 mod world;

@@ -86,6 +86,7 @@ pub(crate) fn model_of(agent: &str) -> &'static str {
     match agent {
         "claude" => "claude-opus-5-5",
         "gemini" => "gemini-2.5-pro",
+        "opencode" => "anthropic/claude-opus-5-5",
         _ => "gpt-5.5",
     }
 }

@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 /// The verdict as a JSON document. What the brief does not say stays empty, and the engine says no to it.
 pub(super) fn text(verdict: &Verdict, brief: &str) -> String {
+    // One program takes names behind at signs for files unless a backslash stands before them, and its brief says so.
+    let brief = &brief.replace("\\@", "@");
     let binding = prompt::read_binding(brief);
     let part = |of: fn(&prompt::Binding) -> &String| binding.as_ref().map(of).cloned().unwrap_or_default();
     let (nonce, tree, candidate) = (part(|all| &all.nonce), part(|all| &all.tree), part(|all| &all.candidate));

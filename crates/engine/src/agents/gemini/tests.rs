@@ -1,9 +1,10 @@
 //! What is started, word for word, and what is understood.
 
 use super::*;
-use crate::agents::testing::{hear, hear_both, invocation, recorded, recorded_errors, shown, summary, torture};
+use crate::agents::testing::{canary, endless, hear, hear_both, invocation, recorded, recorded_errors, shown, summary, torture};
 use expect_test::expect;
 use loopwright_core::budget::Usage;
+use loopwright_core::spec::AgentUse;
 
 const RECORDED: &str = "gemini-0.61.0";
 
@@ -214,4 +215,39 @@ fn silence_after_a_failed_request_is_the_providers() {
         hear_both(&Gemini, &invocation(Role::Maker), (b"", log), How::Wall, 16).0.told.trouble.expect("trouble");
     assert_eq!(trouble.kind, TroubleKind::RateLimited);
     assert!(trouble.retry_at_ms.is_some());
+}
+
+#[tokio::test]
+async fn pinned_program_still_knows_every_option() {
+    canary(&Gemini, AgentUse::Gemini, &["--help"], &[]).await;
+}
+
+#[test]
+fn pinned_program_still_knows_every_variable_and_setting() {
+    let Some(program) = loopwright_testkit::agents::needed("gemini") else { return };
+    let bundle = program.canonicalize().expect("its script").parent().expect("its folder").to_owned();
+    let files = std::fs::read_dir(bundle).expect("its files").map(|file| file.expect("a file").path());
+    let parts: Vec<Vec<u8>> = files.filter(|path| path.is_file()).map(|path| std::fs::read(path).expect("a part")).collect();
+    let knows = |word: &str| parts.iter().any(|part| memchr::memmem::find(part, word.as_bytes()).is_some());
+    let launch = Gemini.launch(&invocation(Role::Maker)).expect("a launch");
+    for (name, _) in &launch.env {
+        let name = name.to_str().expect("text");
+        assert!(knows(name), "Gemini CLI no longer knows {name}");
+    }
+    let settings: Value = serde_json::from_slice(&launch.files[0].1).expect("settings");
+    let mut open = vec![settings];
+    while let Some(Value::Object(section)) = open.pop() {
+        for (name, value) in section {
+            assert!(knows(&format!("{name}: {{")) || knows(&format!(".{name}")), "Gemini CLI no longer knows {name}");
+            open.extend(value.is_object().then_some(value));
+        }
+    }
+    for tool in Tool::ALL.into_iter().flat_map(names) {
+        assert!(knows(&format!("\"{tool}\"")), "Gemini CLI no longer knows {tool}");
+    }
+}
+
+#[test]
+fn hundred_megabytes_on_one_line_are_heard_in_bounded_memory() {
+    endless(&Gemini);
 }

@@ -1,10 +1,10 @@
 //! What is started, word for word, and what is understood.
 
 use super::*;
-use crate::agents::testing::{hear, hear_both, invocation, recorded, recorded_errors, shown, summary, torture};
+use crate::agents::testing::{canary, endless, hear, hear_both, invocation, recorded, recorded_errors, shown, summary, torture};
 use expect_test::expect;
 use loopwright_core::budget::Usage;
-use loopwright_core::spec::Role;
+use loopwright_core::spec::{AgentUse, Role};
 
 const RECORDED: &str = "opencode-1.18.33";
 
@@ -124,21 +124,21 @@ fn recorded_streams_mean_what_happened() {
         429-retry-after          rate-limited                 ?                        turns 0
         429-then-well            Exited(0)                    2400+1600+0 → 120        turns 2
         429                      rate-limited                 ?                        turns 0
-        500                      limit Wall                   ?                        turns 0
-        503                      limit Wall                   ?                        turns 0
-        529                      limit Wall                   ?                        turns 0
-        context                  context                      7200+4800+0 → 360        turns 6
+        500                      server                       ?                        turns 0
+        503                      overloaded                   ?                        turns 0
+        529                      overloaded                   ?                        turns 0
+        context                  context                      250800+167200+0 → 12540  turns 209
         cut-once                 Exited(0)                    3600+2400+0 → 180        turns 3
-        cut                      limit Wall                   1200+800+0 → 60          turns 2
+        cut                      overloaded                   1200+800+0 → 60          turns 1
         denied                   Exited(0)                    3600+2400+0 → 180        turns 3
         edit-and-run             Exited(0)                    3800+10000+0 → 280       turns 6
         hang                     limit Wall                   1200+800+0 → 60          turns 2
         length                   unclear                      1200+800+0 → 60          turns 1
-        overloaded-midway        limit Wall                   1200+800+0 → 60          turns 5
+        overloaded-midway        overloaded                   1200+800+0 → 60          turns 5
         quota                    quota 429                    ?                        turns 0
         refusal-once             declined                     2400+1600+0 → 120        turns 2
         refusal                  declined                     2400+1600+0 → 120        turns 2
-        unreachable              limit Wall                   ?                        turns 0
+        unreachable              network                      ?                        turns 0
         verdict                  Exited(0)                    2400+1600+0 → 120        turns 2
     "#]]
     .assert_eq(&text);
@@ -227,4 +227,29 @@ fn silence_after_a_failed_request_is_the_providers() {
     let trouble = play("", How::Idle).told.trouble.expect("trouble");
     assert_eq!((trouble.kind, trouble.text.as_str()), (TroubleKind::Overloaded, "AI_APICallError: Slow \"down\"."));
     assert_eq!(play("", How::Cancelled).told.trouble, None);
+}
+
+#[tokio::test]
+async fn pinned_program_still_knows_every_option() {
+    canary(&Opencode, AgentUse::Opencode, &["run", "--help"], &[]).await;
+}
+
+#[test]
+fn pinned_program_still_knows_every_variable_and_setting() {
+    let Some(program) = loopwright_testkit::agents::needed("opencode") else { return };
+    let bytes = std::fs::read(program).expect("the program");
+    let knows = |word: &str| memchr::memmem::find(&bytes, word.as_bytes()).is_some();
+    let launch = Opencode.launch(&invocation(Role::Checker)).expect("a launch");
+    for (name, _) in launch.env.iter().filter(|(name, _)| *name != "no_proxy") {
+        let name = name.to_str().expect("text");
+        assert!(knows(name), "opencode no longer knows {name}");
+    }
+    for word in ["external_directory", "webfetch", "enabled_providers", "formatter", "@ai-sdk/google", "stream error"] {
+        assert!(knows(word), "opencode no longer knows {word}");
+    }
+}
+
+#[test]
+fn hundred_megabytes_on_one_line_are_heard_in_bounded_memory() {
+    endless(&Opencode);
 }
