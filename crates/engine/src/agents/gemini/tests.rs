@@ -1,7 +1,9 @@
 //! What is started, word for word, and what is understood.
 
 use super::*;
-use crate::agents::testing::{canary, endless, hear, hear_both, invocation, recorded, recorded_errors, shown, summary, torture};
+use crate::agents::testing::{
+    canary, endless, hear, hear_both, invocation, recorded, recorded_errors, shown, summary, torture,
+};
 use expect_test::expect;
 use loopwright_core::budget::Usage;
 use loopwright_core::spec::AgentUse;
@@ -69,7 +71,8 @@ fn checker_has_tools_that_read_and_overlooks_nothing() {
 #[test]
 fn brief_does_not_bring_files_in() {
     let asks = |prompt: &str| {
-        let launch = Gemini.launch(&Invocation { prompt: prompt.to_owned(), ..invocation(Role::Maker) }).expect("a launch");
+        let launch =
+            Gemini.launch(&Invocation { prompt: prompt.to_owned(), ..invocation(Role::Maker) }).expect("a launch");
         String::from_utf8(launch.stdin).expect("text")
     };
     assert_eq!(asks("plain"), "plain");
@@ -227,7 +230,8 @@ fn pinned_program_still_knows_every_variable_and_setting() {
     let Some(program) = loopwright_testkit::agents::needed("gemini") else { return };
     let bundle = program.canonicalize().expect("its script").parent().expect("its folder").to_owned();
     let files = std::fs::read_dir(bundle).expect("its files").map(|file| file.expect("a file").path());
-    let parts: Vec<Vec<u8>> = files.filter(|path| path.is_file()).map(|path| std::fs::read(path).expect("a part")).collect();
+    let parts: Vec<Vec<u8>> =
+        files.filter(|path| path.is_file()).map(|path| std::fs::read(path).expect("a part")).collect();
     let knows = |word: &str| parts.iter().any(|part| memchr::memmem::find(part, word.as_bytes()).is_some());
     let launch = Gemini.launch(&invocation(Role::Maker)).expect("a launch");
     for (name, _) in &launch.env {

@@ -1,7 +1,9 @@
 //! What is started, word for word, and what is understood.
 
 use super::*;
-use crate::agents::testing::{canary, endless, hear, hear_both, invocation, recorded, recorded_errors, shown, summary, torture};
+use crate::agents::testing::{
+    canary, endless, hear, hear_both, invocation, recorded, recorded_errors, shown, summary, torture,
+};
 use expect_test::expect;
 use loopwright_core::budget::Usage;
 use loopwright_core::spec::{AgentUse, Role};
@@ -127,7 +129,7 @@ fn recorded_streams_mean_what_happened() {
         500                      server                       ?                        turns 0
         503                      overloaded                   ?                        turns 0
         529                      overloaded                   ?                        turns 0
-        context                  context                      250800+167200+0 → 12540  turns 209
+        context                  context                      7200+4800+0 → 360        turns 6
         cut-once                 Exited(0)                    3600+2400+0 → 180        turns 3
         cut                      overloaded                   1200+800+0 → 60          turns 1
         denied                   Exited(0)                    3600+2400+0 → 180        turns 3
