@@ -74,8 +74,7 @@ pub(super) fn checked(mut round: Round, checked: Checked) -> Result<Step, Misfit
     }
     round.facts.patience.went_well(Role::Checker);
     if let Some(limit) = round.facts.met() {
-        let text = format!("the round's ceiling of {} was met", limit.label());
-        return Ok(trouble::over_budget(round, Due::Check(passed), "ceiling", text));
+        return Ok(trouble::passed(round, Due::Check(passed), limit));
     }
     match unusable {
         Some(text) => Ok(try_again(round, passed, "checker-failed", text)),

@@ -70,8 +70,7 @@ fn staged(mut round: Round, staged: Staged) -> Step {
         Staged::Items { items } => {
             round.facts.attempt_mut().items = items;
             if let Some(limit) = round.facts.met() {
-                let text = format!("the round's ceiling of {} was met", limit.label());
-                return trouble::over_budget(round, Due::Seal, "ceiling", text);
+                return trouble::passed(round, Due::Seal, limit);
             }
             round.to(Phase::Sealing, vec![Action::Seal])
         }

@@ -13,6 +13,7 @@ use super::facts::Running;
 use super::gate::Passed;
 use super::phase::AgentRun;
 use super::{Action, Misfit, Phase, Round, Step};
+use crate::budget::{BudgetLimit, Scope};
 use crate::hash;
 use crate::outcome::RoundOutcome;
 use crate::provider::{ProviderTrouble, TroubleKind};
@@ -142,8 +143,7 @@ impl Patience {
 /// A role was kept from its work.
 pub(super) fn hindered(mut round: Round, due: Due, running: &Running, end: &AgentEnd) -> Step {
     if let Some(limit) = round.facts.met() {
-        let text = format!("the round's ceiling of {} was met", limit.label());
-        return over_budget(round, due, "ceiling", text);
+        return passed(round, due, limit);
     }
     let (code, text, at_ms) = told(running, end);
     let now_ms = round.facts.patience.heard_ms.max(at_ms);
@@ -218,7 +218,7 @@ pub(super) fn resumed(mut round: Round, resumed: Resumed) -> Result<Step, Misfit
     facts.wall_before_ms = facts.spend.wall_ms;
     facts.because(due.stage(), "resumed", format!("resumed by {}", resumed.actor));
     if let Some(limit) = facts.full().filter(|_| due != Due::Seal).or_else(|| facts.met()) {
-        let text = format!("the round's ceiling of {} still leaves no room", limit.label());
+        let text = format!("the round's ceiling of {} still leaves no room; {}", limit.label(), remedy(&round));
         return Ok(over_budget(round, due, "ceiling", text));
     }
     Ok(go_on(round, due))
@@ -237,6 +237,17 @@ fn go_on(round: Round, due: Due) -> Step {
 /// A ceiling was met: the work is kept, and goes on when a person raises it.
 pub(super) fn over_budget(round: Round, due: Due, code: &str, text: String) -> Step {
     suspend(round, RoundOutcome::OverBudget, due, code, text)
+}
+
+/// A ceiling of the round itself was passed.
+pub(super) fn passed(round: Round, due: Due, limit: BudgetLimit) -> Step {
+    let text = format!("the round's ceiling of {} was met; {}", limit.label(), remedy(&round));
+    over_budget(round, due, "ceiling", text)
+}
+
+fn remedy(round: &Round) -> String {
+    let started = &round.facts.started;
+    Scope::Round.remedy(&started.spec.name, &started.round)
 }
 
 /// A new engine found the round between two starts.
