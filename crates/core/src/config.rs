@@ -187,8 +187,8 @@ fn identity(at: &At<'_>) -> Option<Identity> {
 
 fn budget(at: &At<'_>) -> Option<SharedBudget> {
     let fields = at.fields(&["repo", "fleet"])?;
-    let mut budget = SharedBudget::default();
-    budget.repo_day = within(&fields, "repo", "day", allowance).unwrap_or_default();
+    let repo_day = within(&fields, "repo", "day", allowance).unwrap_or_default();
+    let mut budget = SharedBudget { repo_day, ..SharedBudget::default() };
     if let Some(fleet) = fields.option("fleet", |at| at.fields(&["day", "month"])) {
         fleet.set("day", &mut budget.fleet_day, allowance);
         fleet.set("month", &mut budget.fleet_month, allowance);

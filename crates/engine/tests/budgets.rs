@@ -12,7 +12,7 @@ use loopwright::spec::CheckMode;
 use loopwright::store::{SpendRow, SpendScope};
 use loopwright::units::Usd;
 use loopwright::{BoxFuture, LoopEngine, LoopSpec, Settings};
-use loopwright_core::config::{Price, SharedBudget};
+use loopwright_core::config::Price;
 use loopwright_core::prices::Prices;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -178,8 +178,7 @@ async fn a_start_is_borne_by_the_day_on_which_it_began_and_the_next_day_begins_a
 async fn a_crash_leaves_its_reservation_charged_in_every_scope() {
     let world = World::new();
     let now = Arc::new(AtomicI64::new(LATE));
-    let shared = SharedBudget::default();
-    let settings = || Settings { clock: Arc::new(Hand(Arc::clone(&now))), budget: shared, ..priced(world.settings()) };
+    let settings = || Settings { clock: Arc::new(Hand(Arc::clone(&now))), ..priced(world.settings()) };
     let begun = Arc::new(Notify::new());
     let hanging = Spender { hangs: Some(Arc::clone(&begun)), ..Spender::default() };
     let dying = engine(&world, looking(400_000, DOLLAR), hanging, settings()).await;
@@ -188,8 +187,6 @@ async fn a_crash_leaves_its_reservation_charged_in_every_scope() {
         () = begun.notified() => {}
     }
     let scopes = [SpendScope::Loop, SpendScope::Repo, SpendScope::Fleet, SpendScope::Month];
-    let repo = dying.engine().store().rounds(Default::default()).await.expect("rounds");
-    drop(repo);
     let all = dying.engine().store().spends("2026-05-01").await.expect("spends").remove(0);
     for scope in scopes {
         let row = dying.engine().store().spend(scope, &all.repo, &all.loop_name, "2026-05-01").await.expect("spend");
