@@ -31,11 +31,14 @@ pub(super) fn of(spec: &LoopSpec, work_tree: &Path, path: &[PathBuf]) -> Result<
 }
 
 /// The agents of a role in the order in which they are tried.
-fn chain(spec: &LoopSpec, role: Role, work_tree: &Path, path: &[PathBuf]) -> Result<Vec<Arc<dyn Agent>>, CommandError> {
+fn chain(spec: &LoopSpec, role: Role, work_tree: &Path, path: &[PathBuf]) -> Result<Chain, CommandError> {
     spec.chain(role).iter().map(|one| agent(one, work_tree, path)).collect()
 }
 
-fn first(mut chain: Vec<Arc<dyn Agent>>) -> (Option<Arc<dyn Agent>>, Vec<Arc<dyn Agent>>) {
+/// Agents in the order in which they are tried.
+type Chain = Vec<Arc<dyn Agent>>;
+
+fn first(mut chain: Chain) -> (Option<Arc<dyn Agent>>, Chain) {
     if chain.is_empty() {
         return (None, chain);
     }

@@ -29,10 +29,10 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
         return Err(CommandError::refused(text)
             .hint(format!("loopwright approve {0}, or loopwright deny {0} --why \"…\"", row.id)));
     }
-    if row.ended_ms.is_none() {
-        if let Some(ended) = go_on(cx, &row).await? {
-            return Ok(ended);
-        }
+    if row.ended_ms.is_none()
+        && let Some(ended) = go_on(cx, &row).await?
+    {
+        return Ok(ended);
     }
     again(cx, row).await
 }

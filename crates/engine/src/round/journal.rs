@@ -46,10 +46,10 @@ pub(super) fn changes(before: Option<&Round>, after: &Round, event: &Event, when
     if entered(before, after, |phase| matches!(phase, Phase::Recording(_))) {
         dropped_rows(before, after, when, &mut changes);
     }
-    if let Phase::Suspended(outcome, _) = after.phase() {
-        if entered(before, after, |phase| matches!(phase, Phase::Suspended(..))) {
-            suspended_rows(after, *outcome, when, &mut changes);
-        }
+    if let Phase::Suspended(outcome, _) = after.phase()
+        && entered(before, after, |phase| matches!(phase, Phase::Suspended(..)))
+    {
+        suspended_rows(after, *outcome, when, &mut changes);
     }
     if let Phase::Ended(outcome) = after.phase() {
         changes.push(Change::Stats(stats(after, *outcome, when)));
