@@ -157,5 +157,6 @@ fn init_picks_the_first_agent_that_can_ask_its_model_and_another_one_as_its_chec
     assert_eq!((&picked["maker"], &picked["checker"]), (&"claude".into(), &"codex".into()));
     let text = repo.read(".loopwright/loops/first-look.md");
     assert!(text.contains("  maker: { use: claude }\n  checker: { use: codex }\n"), "{text}");
-    env.loopwright_in(repo.path(), ["check"]).code(0);
+    let checked = env.loopwright_in(repo.path(), ["check"]).code(0).transcript();
+    assert!(checked.contains("ok   first-look") && !checked.contains("note:"), "{checked}");
 }

@@ -111,12 +111,6 @@ pub(crate) struct Vanished {
 }
 
 impl Vanished {
-    fn not_driven(agent: AgentUse) -> Self {
-        let name = agent.word().to_owned();
-        let what = format!("agent `{name}` is not driven by this build yet");
-        Self { name, what, hint: "use `command` with your agent's argv, or `scripted`".to_owned() }
-    }
-
     fn not_there(agent: AgentUse, error: &AgentError) -> Self {
         let hint = error.hint().unwrap_or_default().to_owned();
         Self { name: agent.word().to_owned(), what: error.to_string(), hint }

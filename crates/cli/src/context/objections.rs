@@ -2,7 +2,7 @@
 
 use super::{Context, Finding, LoopFile, bindings, prompts};
 use crate::error::CommandError;
-use loopwright::agents::Scripted;
+use loopwright::agents::{self, Scripted};
 use loopwright::caches;
 use loopwright::gates::{self, GateEnv, Heldouts, Program, ResolveError, ResolvedRun};
 use loopwright::git::UserRepo;
@@ -65,10 +65,17 @@ impl Context {
 
     /// Programs of agents that a round would not find. Only noted: they may come with `setup`, or be on another machine.
     async fn agent_programs(&self, repo: &UserRepo, spec: &LoopSpec) -> Result<Vec<String>, CommandError> {
+        let path = self.extra_path(Some(&repo.work_tree));
+        let mut missing: Vec<String> = spec.agents.iter().filter_map(|(role, agent)| {
+            let hint = agents::install_hint(agent.agent)?;
+            let there = agents::find(agent.agent, &path, Some(&repo.work_tree)).is_some();
+            let (role, name) = (role.word(), agent.agent.word());
+            (!there).then(|| format!("agent of the {role}: `{name}` is not installed on this machine; {hint}"))
+        }).collect();
         let commands = spec.agents.iter().filter(|(_, agent)| agent.agent == AgentUse::Command);
         let programs: Vec<_> = commands.filter_map(|(role, agent)| Some((role.word(), agent.run.first()?))).collect();
         if programs.is_empty() {
-            return Ok(Vec::new());
+            return Ok(missing);
         }
         let git = self.git();
         let base = git.head(repo, spec.base.as_deref()).await?;
@@ -82,7 +89,8 @@ impl Context {
             name => (!folders.iter().any(|folder| folder.join(name).is_file()))
                 .then(|| format!("agent of the {role}: `{program}` is not installed on this machine")),
         };
-        Ok(programs.into_iter().filter_map(note).collect())
+        missing.extend(programs.into_iter().filter_map(note));
+        Ok(missing)
     }
 
     fn agent_path(&self, work_tree: &Path) -> Vec<PathBuf> {

@@ -5,7 +5,7 @@
 use super::{Context, Finding, read_bytes};
 use crate::error::CommandError;
 use loopwright::Settings;
-use loopwright::agents::providers::{Asks, played};
+use loopwright::agents::providers::Asks;
 use loopwright::agents::{Login, login_hosts};
 use loopwright::egress::{Key, Provider};
 use loopwright_core::config::{Config, Effective, KeySource, ProviderConfig};
@@ -62,7 +62,7 @@ impl Access {
         }
         match asks {
             Asks::Nobody | Asks::All => Standing::Free,
-            Asks::One(_) | Asks::First => {
+            Asks::One(_) | Asks::Rather(_) | Asks::First => {
                 let first = asks.among(&names).first().and_then(|name| usable.iter().find(|known| known.name == *name));
                 first.map_or(Standing::Free, |known| {
                     Standing::Key(known.name.clone(), known.found.clone().unwrap_or_default())
@@ -74,8 +74,8 @@ impl Access {
     /// What the agents of a loop lack on this machine, for people.
     pub(crate) fn notes(&self, spec: &LoopSpec) -> Vec<String> {
         let roles = [Role::Maker, Role::Checker].into_iter().filter(|role| spec.agents.contains_key(role));
-        let agents = roles.filter_map(|role| Some((role, played(spec, role)?)));
-        agents.filter_map(|(role, agent)| self.note(role, agent, spec)).collect()
+        let agents = roles.flat_map(|role| spec.chain(role).into_iter().map(move |agent| (role, agent)));
+        agents.filter_map(|(role, agent)| self.note(role, &agent, spec)).collect()
     }
 
     fn note(&self, role: Role, agent: &AgentSpec, spec: &LoopSpec) -> Option<String> {

@@ -1,20 +1,11 @@
 //! What a loop declares that this build does not do. Said aloud by `check`, and where silence would weaken verification,
 //! a reason not to run.
 
-use super::{AgentUse, Ceilings, LoopSpec, Mode, ProbeSpec, Role, Switch, Triggers};
+use super::{Ceilings, LoopSpec, Mode, ProbeSpec, Role, Switch, Triggers};
 
 /// Sentences for `check` to print.
 pub(super) fn notes(spec: &LoopSpec) -> Vec<String> {
     let mut notes = not_runnable(spec);
-    for (role, agent) in &spec.agents {
-        if !matches!(agent.agent, AgentUse::Command | AgentUse::Scripted) {
-            notes.push(format!(
-                "agent `{}` of the {} is declared, but this build runs `command` and `scripted` only",
-                agent.agent.word(),
-                role.word()
-            ));
-        }
-    }
     if has_triggers(&spec.on) {
         notes.push("triggers under `on` are declared, but this build starts rounds by hand only".to_owned());
     }

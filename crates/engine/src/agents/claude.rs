@@ -1,14 +1,14 @@
 //! Claude Code: `claude -p` with its stream of JSON. No settings, hooks, servers or memory of anybody are loaded, and its
 //! tools are exactly those of the role. Seen with 2.1.325.
 
-use super::driver::{Dialect, Launch, Reader, in_home, is_signed_in, own_folder};
+use super::driver::{Dialect, Launch, Reader, Way, in_home, own_folder, signed_in, way_to};
 use super::hearing::{Count, Hearing, most};
-use super::tools::{self, Tool, unsupported};
+use super::tools::{self, Tool};
 use super::{AgentError, Capabilities, Invocation, json};
 use crate::proc::How;
 use loopwright_core::budget::{BudgetLimit, Tokens};
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
-use loopwright_core::spec::{AgentUse, Role};
+use loopwright_core::spec::Role;
 use loopwright_core::verdict;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -16,7 +16,6 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::path::Path;
 
 /// The provider it speaks to.
 const PROVIDER: &str = "anthropic";
@@ -52,6 +51,7 @@ impl Dialect for Claude {
             args: args(invocation)?,
             env: env(invocation)?,
             stdin: invocation.prompt.clone().into_bytes(),
+            files: signed_in(invocation, ".credentials.json"),
             ..Launch::default()
         })
     }
@@ -92,7 +92,16 @@ fn args(invocation: &Invocation) -> Result<Vec<OsString>, AgentError> {
 }
 
 fn env(invocation: &Invocation) -> Result<Vec<(OsString, OsString)>, AgentError> {
-    let mut env: Vec<(&str, OsString)> = vec![
+    let to_provider = match way_to(invocation, PROVIDER)? {
+        Way::Proxy(url) => vec![
+            ("ANTHROPIC_BASE_URL", url.into()),
+            ("ANTHROPIC_API_KEY", invocation.endpoints.token.clone().into()),
+        ],
+        Way::Own => Vec::new(),
+    };
+    let folder = in_home(invocation, &own_folder(invocation));
+    let pairs: [(&str, OsString); 8] = [
+        ("CLAUDE_CONFIG_DIR", folder.into()),
         ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".into()),
         // A request that failed a few times is the round's to wait for: it knows until when, and what else there is.
         ("CLAUDE_CODE_MAX_RETRIES", "2".into()),
@@ -102,23 +111,7 @@ fn env(invocation: &Invocation) -> Result<Vec<(OsString, OsString)>, AgentError>
         ("NO_PROXY", "127.0.0.1,localhost".into()),
         ("no_proxy", "127.0.0.1,localhost".into()),
     ];
-    match invocation.endpoints.urls.get(PROVIDER) {
-        Some(url) => env.extend([
-            ("ANTHROPIC_BASE_URL", url.into()),
-            ("ANTHROPIC_API_KEY", invocation.endpoints.token.clone().into()),
-            ("CLAUDE_CONFIG_DIR", in_home(invocation, &own_folder(invocation)).into()),
-        ]),
-        // Where the sign-in lies that the user lent it.
-        None if is_signed_in(invocation, AgentUse::Claude) => {
-            env.push(("CLAUDE_CONFIG_DIR", in_home(invocation, Path::new(".claude")).into()));
-        }
-        None => {
-            let hint =
-                "set ANTHROPIC_API_KEY, or write `providers: { anthropic: { key_file: … } }` into your configuration";
-            return Err(unsupported(format!("there is no way to the provider `{PROVIDER}`"), hint));
-        }
-    }
-    Ok(env.into_iter().map(|(name, value)| (name.into(), value)).collect())
+    Ok(to_provider.into_iter().chain(pairs).map(|(name, value)| (name.into(), value)).collect())
 }
 
 #[derive(Default)]

@@ -4,19 +4,19 @@
 //! role that only reads has a workspace that only can be read. Its own sandbox needs what the walls forbid, and is used only
 //! where there are none.
 
-use super::driver::{Dialect, Launch, Reader, in_home, is_signed_in, own_folder};
+use super::driver::{Dialect, Launch, Reader, in_home, own_folder, Way, signed_in, way_to};
 use super::hearing::{Count, Hearing};
 use super::tools::{self, Tool, unsupported};
 use super::{AgentError, Capabilities, Invocation, json};
 use crate::proc::How;
 use loopwright_core::budget::Tokens;
 use loopwright_core::provider::ProviderTrouble;
-use loopwright_core::spec::{AgentUse, Role};
+use loopwright_core::spec::Role;
 use loopwright_core::verdict;
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The provider it speaks to, and what it is called in its configuration.
 const PROVIDER: &str = "openai";
@@ -48,30 +48,25 @@ impl Dialect for Codex {
     }
 
     fn launch(&self, invocation: &Invocation) -> Result<Launch, AgentError> {
-        let url = invocation.endpoints.urls.get(PROVIDER);
-        let home = match url {
-            Some(_) => own_folder(invocation),
-            // Where the sign-in lies that the user lent it.
-            None if is_signed_in(invocation, AgentUse::Codex) => PathBuf::from(".codex"),
-            None => {
-                let hint =
-                    "set OPENAI_API_KEY, or write `providers: { openai: { key_file: … } }` into your configuration";
-                return Err(unsupported(format!("there is no way to the provider `{PROVIDER}`"), hint));
-            }
-        };
+        let way = way_to(invocation, PROVIDER)?;
         let reach = Reach::of(invocation)?;
-        // Its home has to be there, and a file makes it.
-        let schema = home.join("verdict.schema.json");
-        let files = vec![(schema.clone(), verdict::schema().to_string().into_bytes())];
+        let folder = own_folder(invocation);
+        // The folder has to be there, and a file makes it.
+        let schema = folder.join("verdict.schema.json");
+        let mut files = vec![(schema.clone(), verdict::schema().to_string().into_bytes())];
+        files.extend(signed_in(invocation, "auth.json"));
+        let token = match way {
+            Way::Proxy(_) => Some((TOKEN, OsString::from(&invocation.endpoints.token))),
+            Way::Own => None,
+        };
         let env = [
-            ("CODEX_HOME", in_home(invocation, &home).into()),
-            (TOKEN, OsString::from(&invocation.endpoints.token)),
+            ("CODEX_HOME", in_home(invocation, &folder).into()),
             ("NO_PROXY", "127.0.0.1,localhost".into()),
             ("no_proxy", "127.0.0.1,localhost".into()),
         ];
         Ok(Launch {
-            args: args(invocation, url.map(String::as_str), reach, &schema),
-            env: env.into_iter().map(|(name, value)| (name.into(), value)).collect(),
+            args: args(invocation, &way, reach, &schema),
+            env: token.into_iter().chain(env).map(|(name, value)| (name.into(), value)).collect(),
             stdin: invocation.prompt.clone().into_bytes(),
             files,
             ..Launch::default()
@@ -127,7 +122,7 @@ impl Reach {
 
 const HINT: &str = "leave `tools` out for codex, or choose another agent for this role";
 
-fn args(invocation: &Invocation, url: Option<&str>, reach: Reach, schema: &Path) -> Vec<OsString> {
+fn args(invocation: &Invocation, way: &Way<'_>, reach: Reach, schema: &Path) -> Vec<OsString> {
     // Nothing of the user's or the repository's is loaded, and an option that is gone is an error and not silence.
     let fixed = [
         "exec",
@@ -153,7 +148,7 @@ fn args(invocation: &Invocation, url: Option<&str>, reach: Reach, schema: &Path)
     for feature in ["plugins", "apps", "hooks", "unbounded_connection_retries"] {
         option("--disable", feature.into());
     }
-    for setting in settings(url) {
+    for setting in settings(way) {
         option("--config", setting.into());
     }
     args.push("-".into());
@@ -161,7 +156,11 @@ fn args(invocation: &Invocation, url: Option<&str>, reach: Reach, schema: &Path)
 }
 
 /// Settings as `key=TOML`. Instruction files and skills of the repository are not read.
-fn settings(url: Option<&str>) -> Vec<String> {
+fn settings(way: &Way<'_>) -> Vec<String> {
+    let provider = match way {
+        Way::Proxy(url) => provider(url).into(),
+        Way::Own => Vec::new(),
+    };
     let fixed = [
         "project_doc_max_bytes=0",
         "skills.include_instructions=false",
@@ -170,16 +169,18 @@ fn settings(url: Option<&str>) -> Vec<String> {
         "analytics.enabled=false",
         "check_for_update_on_startup=false",
     ];
-    let provider = url.into_iter().flat_map(|url| {
-        // A string of JSON is one of TOML, but for characters that no URL has.
-        let url = serde_json::Value::from(url);
-        let provider = format!(
-            "model_providers.loopwright={{name=\"loopwright\",base_url={url},env_key=\"{TOKEN}\",wire_api=\"responses\",\
-             request_max_retries=2,stream_max_retries=2}}"
-        );
-        [provider, "model_provider=\"loopwright\"".to_owned()]
-    });
-    provider.chain(fixed.map(str::to_owned)).collect()
+    provider.into_iter().chain(fixed.map(str::to_owned)).collect()
+}
+
+/// The way through the proxy as a provider of its own.
+fn provider(url: &str) -> [String; 2] {
+    // A string of JSON is one of TOML, but for characters that no URL has.
+    let url = serde_json::Value::from(url);
+    let provider = format!(
+        "model_providers.loopwright={{name=\"loopwright\",base_url={url},env_key=\"{TOKEN}\",wire_api=\"responses\",\
+         request_max_retries=2,stream_max_retries=2}}"
+    );
+    [provider, "model_provider=\"loopwright\"".to_owned()]
 }
 
 struct CodexReader {

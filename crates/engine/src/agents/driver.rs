@@ -4,13 +4,13 @@
 //! Everything else is here once: starting it in its room, splitting the stream, counting, ceilings, and what the end means.
 
 use super::hearing::Hearing;
+use super::providers::Asks;
 use super::installed::Installed;
-use super::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation, Login, env, home};
+use super::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation, env, home};
 use crate::clock::{Clock, SystemClock};
 use crate::proc::{Cancel, Ended, Flow, How, Proc, Spawn, Started, Stdin, Stream, Watch};
 use crate::room::Room;
 use loopwright_core::BoxFuture;
-use loopwright_core::spec::AgentUse;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -61,9 +61,34 @@ pub(super) fn own_folder(invocation: &Invocation) -> PathBuf {
     PathBuf::from(format!(".agent-{}", invocation.cookie.as_str()))
 }
 
-/// Whether the user lent an agent its own sign-in, which then lies in the HOME of the start.
-pub(super) fn is_signed_in(invocation: &Invocation, agent: AgentUse) -> bool {
-    Login::of(agent, &invocation.home).is_some_and(|login| login.exists())
+/// How a program gets to its model provider.
+pub(super) enum Way<'a> {
+    /// By this base URL, with the round's token.
+    Proxy(&'a str),
+    /// By itself, with its own sign-in.
+    Own,
+}
+
+/// How a program gets to this provider.
+///
+/// # Errors
+/// When there is no way.
+pub(super) fn way_to<'a>(invocation: &'a Invocation, provider: &str) -> Result<Way<'a>, AgentError> {
+    let endpoints = &invocation.endpoints;
+    match (endpoints.urls.get(provider), &endpoints.login) {
+        (Some(url), _) => Ok(Way::Proxy(url)),
+        (None, Some(_)) => Ok(Way::Own),
+        (None, None) => {
+            let hint = Asks::One(provider.to_owned()).remedy();
+            Err(AgentError::Unavailable { what: format!("there is no way to the provider `{provider}`"), hint })
+        }
+    }
+}
+
+/// Its own sign-in as a file of its own folder, where there is one.
+pub(super) fn signed_in(invocation: &Invocation, name: &str) -> Vec<(PathBuf, Vec<u8>)> {
+    let login = invocation.endpoints.login.iter();
+    login.map(|login| (own_folder(invocation).join(name), login.to_vec())).collect()
 }
 
 /// A path below HOME as the program names it.
@@ -133,8 +158,12 @@ impl Driven {
         }
         let spawn = self.spawn(launch, &room, invocation)?;
         let mut listener = Listener::new(self.dialect.reader(invocation), hearing);
-        let ended = proc.run(spawn, &mut listener, cancel, started).await?;
-        let mut outcome = listener.finish(ended);
+        let ended = proc.run(spawn, &mut listener, cancel, started).await;
+        if invocation.endpoints.login.is_some() {
+            // What cannot be taken away goes with the workspace. A link is not followed.
+            let _ = std::fs::remove_dir_all(invocation.home.join(own_folder(invocation)));
+        }
+        let mut outcome = listener.finish(ended?);
         outcome.told.version = outcome.told.version.or_else(|| self.installed.version.clone());
         Ok(outcome)
     }

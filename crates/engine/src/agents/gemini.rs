@@ -4,9 +4,9 @@
 //! It tells its use of models once, in its last event. Of failed requests it often tells only the words; their status is
 //! then its exit code, as far as that fits into one.
 
-use super::driver::{Dialect, Launch, Reader, in_home, own_folder};
+use super::driver::{Dialect, Launch, Reader, in_home, own_folder, Way, signed_in, way_to};
 use super::hearing::{Count, Hearing};
-use super::tools::{self, Tool, unsupported};
+use super::tools::{self, Tool};
 use super::{AgentError, Capabilities, Invocation, json};
 use crate::proc::How;
 use loopwright_core::budget::{BudgetLimit, Tokens};
@@ -58,11 +58,13 @@ impl Dialect for Gemini {
     fn launch(&self, invocation: &Invocation) -> Result<Launch, AgentError> {
         let tools = tools::of(invocation)?;
         let settings = settings(invocation, &tools).to_string();
+        let mut files = vec![(own_folder(invocation).join(".gemini/settings.json"), settings.into_bytes())];
+        files.extend(signed_in(invocation, ".gemini/oauth_creds.json"));
         Ok(Launch {
             args: args(invocation, &tools),
             env: env(invocation)?,
             stdin: brief(&invocation.prompt).into_bytes(),
-            files: vec![(own_folder(invocation).join(".gemini/settings.json"), settings.into_bytes())],
+            files,
             // Read whatever the settings say, which can only add names to it.
             hidden: vec!["GEMINI.md"],
             // Settings, hooks, servers, commands and variables.
@@ -107,8 +109,12 @@ fn args(invocation: &Invocation, tools: &[Tool]) -> Vec<OsString> {
 
 fn settings(invocation: &Invocation, tools: &[Tool]) -> Value {
     let names: Vec<&str> = tools.iter().flat_map(|tool| names(*tool)).copied().collect();
+    let sign_in = match way_to(invocation, PROVIDER) {
+        Ok(Way::Own) => "oauth-personal",
+        Ok(Way::Proxy(_)) | Err(_) => "gemini-api-key",
+    };
     let mut settings = json!({
-        "security": { "auth": { "selectedType": "gemini-api-key" }, "folderTrust": { "enabled": true } },
+        "security": { "auth": { "selectedType": sign_in }, "folderTrust": { "enabled": true } },
         "general": { "enableAutoUpdate": false, "enableAutoUpdateNotification": false, "maxAttempts": 3 },
         "privacy": { "usageStatisticsEnabled": false },
         "telemetry": { "enabled": false },
@@ -140,13 +146,14 @@ fn names(tool: Tool) -> &'static [&'static str] {
 }
 
 fn env(invocation: &Invocation) -> Result<Vec<(OsString, OsString)>, AgentError> {
-    let Some(url) = invocation.endpoints.urls.get(PROVIDER) else {
-        let hint = "set GEMINI_API_KEY, or write `providers: { google: { key_file: … } }` into your configuration";
-        return Err(unsupported(format!("there is no way to the provider `{PROVIDER}`"), hint));
+    let to_provider = match way_to(invocation, PROVIDER)? {
+        Way::Proxy(url) => vec![
+            ("GOOGLE_GEMINI_BASE_URL", url.into()),
+            ("GEMINI_API_KEY", invocation.endpoints.token.clone().into()),
+        ],
+        Way::Own => Vec::new(),
     };
-    let pairs: [(&str, OsString); 6] = [
-        ("GOOGLE_GEMINI_BASE_URL", url.into()),
-        ("GEMINI_API_KEY", invocation.endpoints.token.clone().into()),
+    let pairs: [(&str, OsString); 4] = [
         ("GEMINI_CLI_HOME", in_home(invocation, &own_folder(invocation)).into()),
         // It would start itself once more and not pass signals on.
         ("GEMINI_CLI_NO_RELAUNCH", "true".into()),
@@ -154,7 +161,7 @@ fn env(invocation: &Invocation) -> Result<Vec<(OsString, OsString)>, AgentError>
         ("NO_PROXY", "127.0.0.1,localhost".into()),
         ("no_proxy", "127.0.0.1,localhost".into()),
     ];
-    Ok(pairs.into_iter().map(|(name, value)| (name.into(), value)).collect())
+    Ok(to_provider.into_iter().chain(pairs).map(|(name, value)| (name.into(), value)).collect())
 }
 
 #[derive(Default)]

@@ -16,30 +16,11 @@ const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOF
 /// When it cannot be written, also when something that is no folder stands in the way.
 pub(super) fn lay(home: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
     let (folder, name) = split(path)?;
-    let at = walk(home, folder, Missing::Make)?;
+    let at = walk(home, folder)?;
     remove_at(&at, name)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = rustix::fs::openat(&at, name, flags, Mode::RUSR | Mode::WUSR)?;
     File::from(file).write_all(bytes)
-}
-
-/// Takes a file below a HOME away; one that is not there is away.
-///
-/// # Errors
-/// When it is still there.
-pub(super) fn take(home: &Path, path: &Path) -> io::Result<()> {
-    let (folder, name) = split(path)?;
-    match walk(home, folder, Missing::Fails) {
-        Ok(at) => remove_at(&at, name),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Missing {
-    Make,
-    Fails,
 }
 
 fn split(path: &Path) -> io::Result<(&Path, &Path)> {
@@ -48,14 +29,12 @@ fn split(path: &Path) -> io::Result<(&Path, &Path)> {
     Ok((path.parent().unwrap_or(Path::new("")), Path::new(name)))
 }
 
-fn walk(home: &Path, folder: &Path, missing: Missing) -> io::Result<OwnedFd> {
+fn walk(home: &Path, folder: &Path) -> io::Result<OwnedFd> {
     let mut at = rustix::fs::open(home, FOLDER, Mode::empty())?;
     for part in folder.components() {
-        if missing == Missing::Make {
-            match rustix::fs::mkdirat(&at, part.as_os_str(), Mode::RWXU) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(error) => return Err(error.into()),
-            }
+        match rustix::fs::mkdirat(&at, part.as_os_str(), Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
         }
         at = rustix::fs::openat(&at, part.as_os_str(), FOLDER, Mode::empty())?;
     }
@@ -75,7 +54,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
     #[test]
-    fn what_is_laid_is_private_replaces_what_was_there_and_goes_again() {
+    fn what_is_laid_is_private_and_replaces_what_was_there() {
         let home = tempfile::tempdir().expect("a folder");
         let path = Path::new(".deep/er/auth.json");
         for text in ["one", "two"] {
@@ -84,8 +63,6 @@ mod tests {
         }
         let mode = std::fs::metadata(home.path().join(path)).expect("a file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        take(home.path(), path).and_then(|()| take(home.path(), path)).expect("taken, and taken again");
-        assert!(!home.path().join(path).exists());
     }
 
     #[test]
@@ -96,7 +73,6 @@ mod tests {
         symlink(outside.path(), home.path().join(".codex")).expect("a link");
         symlink(&treasure, home.path().join("auth.json")).expect("a link");
         assert!(lay(home.path(), Path::new(".codex/auth.json"), b"x").is_err());
-        assert!(take(home.path(), Path::new(".codex/auth.json")).is_err());
         lay(home.path(), Path::new("auth.json"), b"x").expect("the link itself is replaced");
         assert_eq!(std::fs::read_to_string(&treasure).expect("a file"), "mine");
         assert!(lay(home.path(), Path::new("../auth.json"), b"x").is_err());

@@ -1,8 +1,7 @@
-//! An agent's own sign-in, for people who have a subscription and no key: the file in which its program keeps it, copied into
-//! the HOME of a start and taken away after it. Only on the user's explicit word, never for gates, and said in the report: it
-//! is the one case in which an agent's process holds a credential.
+//! An agent's own sign-in, for people who have a subscription and no key: the file in which its program keeps it. The driver
+//! lays a copy into the folder of one start and takes it away after it. Only on the user's explicit word, never for gates, and
+//! said in the report: it is the one case in which an agent's process holds a credential.
 
-use super::home;
 use loopwright_core::spec::AgentUse;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -58,17 +57,7 @@ impl Login {
         Ok(found)
     }
 
-    /// Lays it into a HOME.
-    pub(crate) fn lay(&self, into: &Path) -> io::Result<()> {
-        home::lay(into, Path::new(place(self.agent).unwrap_or_default()), &self.read()?)
-    }
-
-    /// Takes it out of a HOME again.
-    pub(crate) fn take(&self, from: &Path) -> io::Result<()> {
-        home::take(from, Path::new(place(self.agent).unwrap_or_default()))
-    }
-
-    fn read(&self) -> io::Result<Vec<u8>> {
+    pub(crate) fn read(&self) -> io::Result<Vec<u8>> {
         let file = std::fs::File::open(&self.file)?;
         let usable = file.metadata()?.is_file() && file.metadata()?.len() <= BYTES_MAX;
         if !usable {
@@ -117,7 +106,30 @@ fn collect(value: &serde_json::Value, found: &mut Vec<String>) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::driver::{Dialect, own_folder};
+    use super::super::{Endpoints, claude, codex, gemini, opencode, testing};
     use super::*;
+    use loopwright_core::spec::Role;
+
+    #[test]
+    fn each_program_finds_its_own_sign_in_and_is_given_neither_an_address_nor_a_token() {
+        let dialects: [(&dyn Dialect, &str); 4] = [
+            (&claude::Claude, ".credentials.json"),
+            (&codex::Codex, "auth.json"),
+            (&gemini::Gemini, ".gemini/oauth_creds.json"),
+            (&opencode::Opencode, "data/opencode/auth.json"),
+        ];
+        for (dialect, name) in dialects {
+            let mut invocation = testing::invocation(Role::Maker);
+            invocation.model = None;
+            invocation.endpoints = Endpoints { login: Some(b"dummy".as_slice().into()), ..Endpoints::default() };
+            let launch = dialect.launch(&invocation).unwrap_or_else(|error| panic!("{}: {error}", dialect.name()));
+            let laid = (own_folder(&invocation).join(name), b"dummy".to_vec());
+            assert!(launch.files.contains(&laid), "{}: {:?}", dialect.name(), launch.files);
+            let told = format!("{:?} {:?}", launch.args, launch.env);
+            assert!(!told.contains("API_KEY") && !told.contains("TOKEN") && !told.contains("127.0.0.1:"), "{told}");
+        }
+    }
 
     #[test]
     fn tokens_of_a_sign_in_are_secrets_and_its_plain_words_are_not() {
@@ -125,7 +137,8 @@ mod tests {
         let login = Login::of(AgentUse::Codex, home.path()).expect("codex signs in");
         assert!(!login.exists() && login.secrets().is_err());
         let text = r#"{"tokens": {"access": "dummy-access-0123456789", "kind": "bearer"}, "url": "https://auth.example.org/long"}"#;
-        home::lay(home.path(), Path::new(".codex/auth.json"), text.as_bytes()).expect("a dummy");
+        std::fs::create_dir(home.path().join(".codex")).expect("a folder");
+        std::fs::write(login.file(), text).expect("a dummy");
         assert!(login.exists());
         assert_eq!(login.secrets().expect("readable"), ["dummy-access-0123456789"]);
         assert_eq!(Login::of(AgentUse::Scripted, home.path()), None);

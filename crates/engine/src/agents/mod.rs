@@ -95,11 +95,13 @@ pub struct Invocation {
 #[derive(Clone, Default)]
 pub struct Endpoints {
     /// Provider's name to its base URL, such as `http://127.0.0.1:3128/provider/anthropic`: those that the role's agent
-    /// may use. One whose provider is not here has its own sign-in below its HOME, where its program looks for it by
-    /// default, and is given neither a base URL nor a key.
+    /// may use. One whose provider is not here signs in by itself, see `login`.
     pub urls: BTreeMap<String, String>,
     /// The token of the round. It is worth nothing outside of it.
     pub token: String,
+    /// What the agent's own program keeps as its sign-in, for an agent whose provider has no key and whose user allows this.
+    /// It is laid where the program looks for it, and neither a base URL nor a token is given then.
+    pub login: Option<Arc<[u8]>>,
 }
 
 impl std::fmt::Debug for Endpoints {
@@ -312,4 +314,30 @@ pub trait Agent: Send + Sync {
         cancel: &'a Cancel,
         started: &'a mut (dyn FnMut(&Started) + Send),
     ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>>;
+}
+
+/// An agent that several hands hold, such as one that was found on this machine.
+impl<A: Agent + ?Sized> Agent for Arc<A> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        (**self).capabilities()
+    }
+
+    fn version(&self) -> Option<&str> {
+        (**self).version()
+    }
+
+    fn invoke<'a>(
+        &'a self,
+        invocation: &'a Invocation,
+        proc: &'a Proc,
+        log: &'a mut dyn AgentLog,
+        cancel: &'a Cancel,
+        started: &'a mut (dyn FnMut(&Started) + Send),
+    ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>> {
+        (**self).invoke(invocation, proc, log, cancel, started)
+    }
 }

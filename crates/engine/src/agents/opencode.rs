@@ -4,7 +4,7 @@
 //! It has no last event: it came to its end when its last step ended with `stop`, and it never spoke of an error. Requests
 //! that fail are repeated in silence; its log tells of them, and that is read too.
 
-use super::driver::{Dialect, Launch, Reader, in_home, own_folder};
+use super::driver::{Dialect, Launch, Reader, in_home, own_folder, signed_in};
 use super::hearing::{Count, Hearing};
 use super::tools::{self, Tool, unsupported};
 use super::{AgentError, Capabilities, Invocation, json};
@@ -28,6 +28,7 @@ const UNKNOWN: &str = "unknown";
 
 /// What a tool's error says when it was denied.
 const DENIALS: [&str; 3] = ["unavailable tool", "prevents you from using", "rejected permission"];
+
 /// opencode.
 pub(super) struct Opencode;
 
@@ -56,7 +57,7 @@ impl Dialect for Opencode {
             args: words.into_iter().chain(log).map(OsString::from).collect(),
             env: env(invocation)?,
             stdin: invocation.prompt.clone().into_bytes(),
-            files: installed(invocation),
+            files: [installed(invocation), signed_in(invocation, "data/opencode/auth.json")].concat(),
             // Plugins in there are run whatever the flags say.
             needs_hidden: vec![".opencode"],
             ..Launch::default()
@@ -132,6 +133,9 @@ fn choose(invocation: &Invocation) -> Result<Choice<'_>, AgentError> {
 }
 
 fn config(invocation: &Invocation) -> Result<Value, AgentError> {
+    if invocation.endpoints.login.is_some() {
+        return own_config(invocation);
+    }
     let Choice { provider, url, model } = choose(invocation)?;
     // The library that speaks to a provider, and what it expects at the end of a base URL that others do not.
     let (library, end) = match provider {
@@ -152,6 +156,18 @@ fn config(invocation: &Invocation) -> Result<Value, AgentError> {
         config["small_model"] = config["model"].clone();
     }
     config["provider"] = json!({ provider: about });
+    Ok(config)
+}
+
+/// The same for a program that signs in by itself and knows its providers from there.
+fn own_config(invocation: &Invocation) -> Result<Value, AgentError> {
+    let mut config = json!({
+        "autoupdate": false, "share": "disabled", "snapshot": false, "lsp": false, "formatter": false,
+        "permission": permission(invocation)?,
+    });
+    if let Some(model) = &invocation.model {
+        config["model"] = model.as_str().into();
+    }
     Ok(config)
 }
 

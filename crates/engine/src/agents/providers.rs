@@ -12,6 +12,8 @@ pub enum Asks {
     Nobody,
     /// This one and no other.
     One(String),
+    /// This one, or else whichever there is.
+    Rather(&'static str),
     /// Whichever there is.
     First,
     /// Any there is: it is not for us to know.
@@ -28,7 +30,10 @@ impl Asks {
             AgentUse::Codex => one("openai"),
             AgentUse::Gemini => one("google"),
             AgentUse::Opencode => {
-                model.and_then(|model| model.split_once('/')).map_or(Self::First, |(provider, _)| one(provider))
+                match model.and_then(|model| model.split_once('/')) {
+                    Some((provider, _)) => one(provider),
+                    None => model.and_then(home_of).map_or(Self::First, Self::Rather),
+                }
             }
             AgentUse::Acp | AgentUse::Command => Self::All,
             AgentUse::Scripted => Self::Nobody,
@@ -47,6 +52,10 @@ impl Asks {
         match self {
             Self::Nobody => Vec::new(),
             Self::One(name) => known.iter().copied().filter(|known| known == name).collect(),
+            Self::Rather(name) => {
+                let at_home = known.iter().copied().find(|known| known == name);
+                at_home.or(known.first().copied()).into_iter().collect()
+            }
             Self::First => known.iter().copied().take(1).collect(),
             Self::All => known.to_vec(),
         }
@@ -57,7 +66,7 @@ impl Asks {
     pub fn lacks(&self, known: &[&str]) -> bool {
         match self {
             Self::Nobody | Self::All => false,
-            Self::One(_) | Self::First => self.among(known).is_empty(),
+            Self::One(_) | Self::Rather(_) | Self::First => self.among(known).is_empty(),
         }
     }
 
@@ -66,6 +75,7 @@ impl Asks {
     pub fn remedy(&self) -> String {
         let name = match self {
             Self::One(name) => name.as_str(),
+            Self::Rather(name) => name,
             Self::Nobody | Self::First | Self::All => "anthropic",
         };
         match built_in(name) {
@@ -78,40 +88,24 @@ impl Asks {
     }
 }
 
-/// The agents that a role may come to: its own, then its fallbacks.
-fn chain(spec: &AgentSpec) -> impl Iterator<Item = Asks> {
-    spec.chain().into_iter().map(|agent| Asks::of_spec(&agent))
+/// The provider that makes a model, by how its name begins.
+#[must_use]
+pub fn home_of(model: &str) -> Option<&'static str> {
+    let makers = [("claude", "anthropic"), ("gpt", "openai"), ("gemini", "google")];
+    makers.into_iter().find(|(start, _)| model.starts_with(start)).map(|(_, provider)| provider)
 }
 
-/// Those of the known providers that a loop's agents need. A maker that the loop does not name is an embedder's own, who
-/// chose the providers too.
+/// Those of the known providers that a loop's agents and those that take over from them need. A maker that the loop does not
+/// name is an embedder's own, who chose the providers too.
 #[must_use]
 pub fn needed<'n>(spec: &LoopSpec, known: &[&'n str]) -> Vec<&'n str> {
     if !spec.agents.contains_key(&Role::Maker) {
         return known.to_vec();
     }
-    let checks = |role: Role| role != Role::Checker || spec.check == CheckMode::Required;
-    let roles = spec.agents.iter().filter(|(role, _)| checks(**role));
-    let wanted: BTreeSet<&str> = roles.flat_map(|(_, agent)| chain(agent)).flat_map(|asks| asks.among(known)).collect();
+    let plays = |role: &Role| *role != Role::Checker || spec.check == CheckMode::Required;
+    let chains = Role::ALL.into_iter().filter(plays).flat_map(|role| spec.chain(role));
+    let wanted: BTreeSet<&str> = chains.flat_map(|agent| Asks::of_spec(&agent).among(known)).collect();
     known.iter().copied().filter(|name| wanted.contains(name)).collect()
-}
-
-/// Those that one role's agents need.
-#[must_use]
-pub fn of_role<'n>(spec: &LoopSpec, role: Role, known: &[&'n str]) -> Vec<&'n str> {
-    match played(spec, role) {
-        Some(agent) => {
-            let wanted: BTreeSet<&str> = chain(agent).flat_map(|asks| asks.among(known)).collect();
-            known.iter().copied().filter(|name| wanted.contains(name)).collect()
-        }
-        None => known.to_vec(),
-    }
-}
-
-/// Who plays a role: a checker that the loop does not name is the maker's agent, fresh.
-#[must_use]
-pub fn played(spec: &LoopSpec, role: Role) -> Option<&AgentSpec> {
-    spec.agents.get(&role).or_else(|| spec.agents.get(&Role::Maker))
 }
 
 #[cfg(test)]
@@ -127,13 +121,15 @@ mod tests {
 
     #[test]
     fn each_agent_is_given_the_provider_that_it_asks_and_no_other() {
-        let cases: [(AgentUse, Option<&str>, &[&str]); 9] = [
+        let cases: [(AgentUse, Option<&str>, &[&str]); 11] = [
             (AgentUse::Claude, Some("opus"), &["anthropic"]),
             (AgentUse::Codex, None, &["openai"]),
             (AgentUse::Gemini, None, &["google"]),
             (AgentUse::Opencode, Some("google/gemini-pro"), &["google"]),
             (AgentUse::Opencode, Some("house/model"), &["house"]),
             (AgentUse::Opencode, None, &["anthropic"]),
+            (AgentUse::Opencode, Some("gpt-6"), &["openai"]),
+            (AgentUse::Opencode, Some("llama"), &["anthropic"]),
             (AgentUse::Opencode, Some("nobody/model"), &[]),
             (AgentUse::Acp, None, &KNOWN),
             (AgentUse::Scripted, None, &[]),
@@ -149,12 +145,10 @@ mod tests {
         assert_eq!(needed(&spec, &KNOWN), KNOWN, "agents of an embedder");
         spec.agents.insert(Role::Maker, agent(AgentUse::Scripted, None));
         assert!(needed(&spec, &KNOWN).is_empty());
-        let maker = AgentSpec { fallback: vec!["gemini".to_owned()], ..agent(AgentUse::Claude, None) };
+        let maker = AgentSpec { fallback: vec!["gemini/pro".to_owned()], ..agent(AgentUse::Claude, None) };
         spec.agents.insert(Role::Maker, maker);
         spec.agents.insert(Role::Checker, agent(AgentUse::Codex, None));
         assert_eq!(needed(&spec, &KNOWN), ["anthropic", "openai", "google"]);
-        assert_eq!(of_role(&spec, Role::Checker, &KNOWN), ["openai"]);
-        assert_eq!(of_role(&spec, Role::Maker, &KNOWN), ["anthropic", "google"]);
         spec.check = CheckMode::None;
         assert_eq!(needed(&spec, &KNOWN), ["anthropic", "google"]);
     }

@@ -6,7 +6,6 @@ use loopwright_core::prompt::{
     self, AnswerWay, CheckerBrief, FileDiff, GateEvidence, MakerBrief, Named, Start, Text, WorkItem,
 };
 use loopwright_core::round::{AgentRun, Attempt, Feedback, Phase, Shown, Stage};
-use loopwright_core::spec::Role;
 use loopwright_core::verdict::{self, TreeChange};
 use std::io::Read as _;
 
@@ -47,7 +46,12 @@ impl Run<'_> {
     }
 
     /// What the checker is told, and whether that holds the whole diff.
-    pub(super) async fn checker_brief(&self, sealed: &Attempt, nonce: &str) -> Result<(String, Shown), Trouble> {
+    pub(super) async fn checker_brief(
+        &self,
+        sealed: &Attempt,
+        nonce: &str,
+        answer: AnswerWay,
+    ) -> Result<(String, Shown), Trouble> {
         let spec = self.spec();
         let change = if sealed.has_change() { TreeChange::Some } else { TreeChange::None };
         let (diff, shown) = self.diff(sealed).await?;
@@ -57,7 +61,7 @@ impl Run<'_> {
         remarks.extend(sealed.inputs_edited.iter().map(|path| format!("gate input edited: {path}")));
         let brief = CheckerBrief {
             own: self.own_words(Text::Checker),
-            answer: self.answer_way(),
+            answer,
             intent: spec.intent.clone(),
             asked: spec.prompts.maker.clone().unwrap_or_default(),
             instructions: spec.prompts.checker.clone(),
@@ -75,12 +79,6 @@ impl Run<'_> {
             candidate: sealed.candidate.clone().unwrap_or_default(),
         };
         Ok((brief.render(), shown))
-    }
-
-    /// A checker that is listened to gives its verdict as its last message; any other writes a file.
-    pub(super) fn answer_way(&self) -> AnswerWay {
-        let answers = self.turn(Role::Checker).is_ok_and(|turn| turn.agent.capabilities().answers);
-        if answers { AnswerWay::Message } else { AnswerWay::File }
     }
 
     /// The repository's own words for a role, read from the trusted checkout; the built-in ones where it has none.

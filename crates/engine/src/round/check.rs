@@ -29,7 +29,7 @@ impl Run<'_> {
         let turn = self.turn(Role::Checker)?;
         self.stage(Stage::Check, format!("fresh checker with {}", turn.agent.name()));
         let desk = self.desk().await?;
-        let (prompt, shown) = self.checker_brief(self.sealed_attempt()?, &desk.nonce).await?;
+        let (prompt, shown) = self.checker_brief(self.sealed_attempt()?, &desk.nonce, turn.answer_way()).await?;
         let mut invocation = self.checker_invocation(attempt, &turn, &desk, prompt)?;
         let (reserved, day) = (self.reservation(), self.today());
         let started = AgentStarted {
@@ -49,7 +49,8 @@ impl Run<'_> {
         let starts = self.round.facts().attempt().map_or(1, |attempt| attempt.checker_starts);
         let (outcome, transcript, wall_ms) =
             self.invoke(&turn, &invocation, &format!("checker-{attempt}-{starts}")).await;
-        let judgement = self.judge(&desk, outcome.as_ref().ok()).await?;
+        let said = said(&desk, turn.answer_way(), outcome.as_ref().ok());
+        let judgement = self.judge(&desk, said).await?;
         let spend = self.spend_of(&outcome, reserved, wall_ms);
         Ok(Event::Checked(Box::new(Checked {
             attempt,
@@ -136,7 +137,7 @@ impl Run<'_> {
             }),
             model: turn.model(),
             tools: turn.tools(),
-            endpoints: self.endpoints(Role::Checker),
+            endpoints: self.endpoints(turn),
             prices: Arc::clone(&self.engine.settings.prices),
             limits: self.agent_limits(),
             cookie: Cookie::new(&format!("lw-{}", self.id())),
@@ -150,21 +151,10 @@ impl Run<'_> {
         self.rooms.reader(seat, papers)
     }
 
-    /// The verdict as the checker gave it: in its sink, or as its last message.
-    fn said(&self, desk: &Desk, outcome: Option<&AgentOutcome>) -> Result<Option<Vec<u8>>, Malformed> {
-        match self.answer_way() {
-            AnswerWay::File => Ok(staging::read_sink(&desk.verdict(), verdict::BYTES_MAX as u64)),
-            AnswerWay::Message => {
-                let answer = outcome.and_then(|outcome| outcome.told.answer.as_deref()).unwrap_or_default();
-                Ok(verdict::in_answer(answer)?.map(|document| document.as_bytes().to_vec()))
-            }
-        }
-    }
-
     /// Judges what the checker said. Whatever is missing or strange there is never a pass.
-    async fn judge(&self, desk: &Desk, outcome: Option<&AgentOutcome>) -> Result<Judgement, Trouble> {
+    async fn judge(&self, desk: &Desk, said: Result<Option<Vec<u8>>, Malformed>) -> Result<Judgement, Trouble> {
         let sealed = self.sealed_attempt()?;
-        let bytes = match self.said(desk, outcome) {
+        let bytes = match said {
             Ok(bytes) => bytes,
             Err(malformed) => return Ok(Judgement::Malformed { why: malformed.0 }),
         };
@@ -196,6 +186,17 @@ impl Run<'_> {
         }
         let items = sealed.items.iter().map(|item| (item.name.clone(), item.text())).collect();
         Ok(Cited { files, items })
+    }
+}
+
+/// The verdict as the checker gave it: in its sink, or as its last message.
+fn said(desk: &Desk, way: AnswerWay, outcome: Option<&AgentOutcome>) -> Result<Option<Vec<u8>>, Malformed> {
+    match way {
+        AnswerWay::File => Ok(staging::read_sink(&desk.verdict(), verdict::BYTES_MAX as u64)),
+        AnswerWay::Message => {
+            let answer = outcome.and_then(|outcome| outcome.told.answer.as_deref()).unwrap_or_default();
+            Ok(verdict::in_answer(answer)?.map(|document| document.as_bytes().to_vec()))
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::transcript::Transcript;
 use super::{Run, Trouble, bounds};
-use crate::agents::providers::{self, Asks};
-use crate::agents::{Agent, AgentError, AgentLimits, AgentOutcome, Endpoints, Invocation, Login};
+use crate::agents::providers::Asks;
+use crate::agents::{Agent, AgentError, AgentLimits, AgentOutcome, Endpoints, Invocation};
 use crate::proc::{Cancel, Cookie, How};
 use crate::room::{Papers, Seat};
 use crate::staging;
@@ -12,10 +12,11 @@ use loopwright_core::BoxFuture;
 use loopwright_core::budget::{self, BudgetLimit, Known, ModelSpend, ModelTokens, Reservation, Spend, Tokens, Usage};
 use loopwright_core::outbox::{self, StagedFile};
 use loopwright_core::prices::Prices;
+use loopwright_core::prompt::AnswerWay;
 use loopwright_core::round::{AgentEnd, AgentRun, AgentStarted, Broke, Event, Feedback, Made, Phase, Stage, Staged};
 use loopwright_core::spec::{AgentSpec, Role};
 use loopwright_core::units::Usd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
@@ -42,6 +43,11 @@ pub(super) struct Turn {
 impl Turn {
     pub(super) fn model(&self) -> Option<String> {
         self.spec.as_ref().and_then(|spec| spec.model.clone())
+    }
+
+    /// An agent that is listened to gives its verdict as its last message; any other writes a file.
+    pub(super) fn answer_way(&self) -> AnswerWay {
+        if self.agent.capabilities().answers { AnswerWay::Message } else { AnswerWay::File }
     }
 
     pub(super) fn tools(&self) -> Vec<String> {
@@ -116,7 +122,7 @@ impl Run<'_> {
             verdict: None,
             model: turn.model(),
             tools: turn.tools(),
-            endpoints: self.endpoints(Role::Maker),
+            endpoints: self.endpoints(turn),
             prices: Arc::clone(&self.engine.settings.prices),
             limits: self.agent_limits(),
             cookie: Cookie::new(&format!("lw-{}", self.id())),
@@ -154,33 +160,31 @@ impl Run<'_> {
         Ok(path)
     }
 
-    /// Where a role of this round reaches the model providers that its agent asks.
-    pub(super) fn endpoints(&self, role: Role) -> Endpoints {
-        let Some(egress) = self.ways.egress() else { return Endpoints::default() };
-        let names = providers::of_role(self.spec(), role, &self.engine.provider_names());
-        let urls = names.into_iter().filter_map(|name| Some((name.to_owned(), egress.provider_url(name)?)));
-        Endpoints { urls: urls.collect(), token: egress.token().to_owned() }
+    /// Where the agent whose turn it is reaches the model providers that it asks. One whose provider has no key signs in by
+    /// itself, if its user allows that.
+    pub(super) fn endpoints(&self, turn: &Turn) -> Endpoints {
+        let known = self.engine.provider_names();
+        let asks = turn.spec.as_ref().map_or(Asks::All, Asks::of_spec);
+        let login = turn.spec.as_ref().and_then(|agent| self.engine.login(agent));
+        let login = login.and_then(|login| login.read().ok()).map(Arc::from);
+        let Some(egress) = self.ways.egress() else { return Endpoints { login, ..Endpoints::default() } };
+        let names = asks.among(&known).into_iter();
+        let urls = names.filter_map(|name| Some((name.to_owned(), egress.provider_url(name)?)));
+        Endpoints { urls: urls.collect(), token: egress.token().to_owned(), login }
     }
 
-    /// Who plays a role may ask its model by a key or by its own sign-in; with neither it is not started.
-    fn sign_in(&self, turn: &Turn, home: &Path) -> Result<Option<&Login>, AgentError> {
-        let Some(agent) = &turn.spec else { return Ok(None) };
-        let asks = Asks::of_spec(agent);
-        if !asks.lacks(&self.engine.provider_names()) {
-            return Ok(None);
+    /// Who plays a role asks its model by a key or by its own sign-in; with neither it is not started.
+    fn signed_in(&self, turn: &Turn, invocation: &Invocation) -> Result<(), AgentError> {
+        let Some(agent) = &turn.spec else { return Ok(()) };
+        let (asks, name) = (Asks::of_spec(agent), agent.agent.word());
+        if !asks.lacks(&self.engine.provider_names()) || invocation.endpoints.login.is_some() {
+            return Ok(());
         }
-        let name = agent.agent.word();
-        let Some(login) = self.engine.login(agent) else {
-            return Err(AgentError::Unavailable {
-                what: format!("agent `{name}` has no key for its model provider: {}", asks.remedy()),
-                hint: String::new(),
-            });
+        let what = match self.engine.login(agent) {
+            Some(_) => format!("the own sign-in of `{name}` cannot be read: sign in with it once, by hand"),
+            None => format!("agent `{name}` has no key for its model provider: {}", asks.remedy()),
         };
-        login.lay(home).map_err(|error| AgentError::Unavailable {
-            what: format!("the own sign-in of `{name}` cannot be used: {error}; sign in with it once, by hand"),
-            hint: String::new(),
-        })?;
-        Ok(Some(login))
+        Err(AgentError::Unavailable { what, hint: String::new() })
     }
 
     pub(super) async fn invoke(
@@ -189,20 +193,15 @@ impl Run<'_> {
         invocation: &Invocation,
         name: &str,
     ) -> (Result<AgentOutcome, AgentError>, Option<String>, u64) {
-        let login = match self.sign_in(turn, &invocation.home) {
-            Ok(login) => login,
-            Err(error) => return (Err(error), None, 0),
-        };
+        if let Err(error) = self.signed_in(turn, invocation) {
+            return (Err(error), None, 0);
+        }
         let folder = self.engine.places.transcripts(self.id());
         let mut log = Transcript::open(&folder, invocation.role, name, self.progress, &self.scanner);
         let begun = Instant::now();
         let mut started = |_: &crate::proc::Started| ();
         let work = turn.agent.invoke(invocation, &self.engine.proc, &mut log, self.cancel, &mut started);
         let outcome = unless_overdue(work, &invocation.limits, self.cancel).await;
-        if let Some(login) = login {
-            // What cannot be taken away goes with the workspace.
-            let _ = login.take(&invocation.home);
-        }
         let wall_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         (outcome, log.finish(), wall_ms)
     }

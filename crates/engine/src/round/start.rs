@@ -15,7 +15,7 @@ use crate::store::Batch;
 use crate::workspace::Workspaces;
 use loopwright_core::name::RoundId;
 use loopwright_core::round::{Action, Boundary, Event, Item, Round, Started, Step};
-use loopwright_core::spec::{CheckedSpec, Gate, LoopSpec};
+use loopwright_core::spec::{CheckedSpec, Gate, LoopSpec, Role};
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -175,8 +175,8 @@ async fn held(engine: &Engine, bind: &Bindings, spec: &CheckedSpec) -> Result<Bo
     for (role, agent) in bind.agents() {
         boundary::note_unconfined(&mut boundary, role, agent.as_ref());
     }
-    for (role, agent) in &spec.agents {
-        if engine.login(agent).is_some() {
+    for (role, agent) in Role::ALL.into_iter().flat_map(|role| spec.chain(role).into_iter().map(move |one| (role, one))) {
+        if engine.login(&agent).is_some() {
             let (role, agent) = (role.word(), agent.agent.word());
             boundary
                 .gaps

@@ -3,12 +3,13 @@
 
 use crate::common::{MENDED, World, judge, mending, reporting};
 use crate::world::{plain_site, says};
-use loopwright::agents::{Command, Login};
+use loopwright::agents::{self, Command, Installed, Login};
 use loopwright::egress::{Key, KeyStyle, Provider};
 use loopwright::spec::{AgentSpec, AgentUse, CheckMode, Gate, Role, RunGate, SandboxMode};
 use loopwright::{LoopEngine, LoopLevel, RoundOutcome, boundary};
 use loopwright_core::network::Why;
 use loopwright_testkit::skip;
+use std::os::unix::fs::PermissionsExt as _;
 
 fn shell(script: &str) -> Command {
     Command::new(&["sh", "-c", script].map(str::to_owned)).expect("a good argv")
@@ -155,8 +156,16 @@ async fn own_sign_in_is_with_its_role_while_it_works_with_no_gate_and_nowhere_af
     world.repo.write("nobody.sh", "test ! -e $HOME/.claude/.credentials.json\n").commit("a gate");
     spec.gates.push(Gate::Run(RunGate::new("nobody", vec!["sh".to_owned(), "nobody.sh".to_owned()])));
     spec.agents.insert(Role::Maker, AgentSpec::new(AgentUse::Claude));
-    let signed_in = format!("grep -q {TOKEN} $HOME/.claude/.credentials.json");
-    let maker = shell(&format!("cat $HOME/.claude/.credentials.json; {signed_in} && printf '%s' '{MENDED}' > sum.sh"));
+    // Stands in for the program: it works only when it is signed in, has no key, and talks of its token.
+    let work = format!(
+        "#!/bin/sh\ncat > /dev/null\ngrep -q {TOKEN} $CLAUDE_CONFIG_DIR/.credentials.json || exit 3\n\
+         test -z \"$ANTHROPIC_API_KEY$ANTHROPIC_BASE_URL\" || exit 4\nprintf '%s' '{MENDED}' > sum.sh\n\
+         echo '{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"I hold {TOKEN}\"}}'\n"
+    );
+    let program = home.path().join("claude");
+    std::fs::write(&program, work).expect("a program");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+    let maker = agents::driven_by(Installed::at(AgentUse::Claude, program)).expect("claude is driven");
     let builder = LoopEngine::builder(spec).maker(maker).checker(judge("pass", 5)).with_local_forge();
     let mut settings = world.settings();
     let login = Login::of(AgentUse::Claude, home.path()).expect("claude signs in");

@@ -1,6 +1,7 @@
 //! What is started, word for word, and what is understood.
 
 use super::*;
+use loopwright_core::spec::AgentUse;
 use crate::agents::testing::{canary, endless, hear, invocation, recorded, shown, summary, torture, without_walls};
 use expect_test::expect;
 use loopwright_core::budget::Usage;
@@ -30,6 +31,9 @@ fn maker_is_started_with_its_tools_and_nobodys_settings() {
         model-1
         --max-turns
         40
+        ANTHROPIC_BASE_URL=http://127.0.0.1:3128/provider/anthropic
+        ANTHROPIC_API_KEY=the-token
+        CLAUDE_CONFIG_DIR=/home/loop/.agent-lw-r1-c00c1e
         CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1
         CLAUDE_CODE_MAX_RETRIES=2
         DISABLE_AUTOUPDATER=1
@@ -37,9 +41,6 @@ fn maker_is_started_with_its_tools_and_nobodys_settings() {
         DISABLE_ERROR_REPORTING=1
         NO_PROXY=127.0.0.1,localhost
         no_proxy=127.0.0.1,localhost
-        ANTHROPIC_BASE_URL=http://127.0.0.1:3128/provider/anthropic
-        ANTHROPIC_API_KEY=the-token
-        CLAUDE_CONFIG_DIR=/home/loop/.agent-lw-r1-c00c1e
         hidden [] []
         stdin the brief
     "#]]
@@ -70,6 +71,9 @@ fn checker_reads_only_and_is_held_to_the_schema_of_a_verdict() {
         40
         --json-schema
         SCHEMA
+        ANTHROPIC_BASE_URL=http://127.0.0.1:3128/provider/anthropic
+        ANTHROPIC_API_KEY=the-token
+        CLAUDE_CONFIG_DIR=/home/loop/.agent-lw-r1-c00c1e
         CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1
         CLAUDE_CODE_MAX_RETRIES=2
         DISABLE_AUTOUPDATER=1
@@ -77,9 +81,6 @@ fn checker_reads_only_and_is_held_to_the_schema_of_a_verdict() {
         DISABLE_ERROR_REPORTING=1
         NO_PROXY=127.0.0.1,localhost
         no_proxy=127.0.0.1,localhost
-        ANTHROPIC_BASE_URL=http://127.0.0.1:3128/provider/anthropic
-        ANTHROPIC_API_KEY=the-token
-        CLAUDE_CONFIG_DIR=/home/loop/.agent-lw-r1-c00c1e
         hidden [] []
         stdin the brief
     "#]]

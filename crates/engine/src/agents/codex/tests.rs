@@ -1,6 +1,7 @@
 //! What is started, word for word, and what is understood.
 
 use super::*;
+use loopwright_core::spec::AgentUse;
 use crate::agents::testing::{canary, endless, hear, invocation, recorded, shown, summary, torture, without_walls};
 use expect_test::expect;
 use loopwright_core::budget::{BudgetLimit, Usage};
@@ -51,8 +52,8 @@ fn maker_is_started_without_its_own_sandbox_behind_walls() {
         --config
         check_for_update_on_startup=false
         -
-        CODEX_HOME=/home/loop/.agent-lw-r1-c00c1e
         LOOPWRIGHT_PROVIDER_TOKEN=the-token
+        CODEX_HOME=/home/loop/.agent-lw-r1-c00c1e
         NO_PROXY=127.0.0.1,localhost
         no_proxy=127.0.0.1,localhost
         file .agent-lw-r1-c00c1e/verdict.schema.json: SCHEMA

@@ -37,7 +37,7 @@ fn bad_blocks_and_texts_are_refused_with_their_line() {
             "write-later 5 a\n",
         ],
         expect![[r#"
-            script line 3: unknown verb `dance`; verbs are say, flood, bytes, write, append, replace, delete, symlink, hardlink, fifo, commit, git, run, stage, cannot, verdict, usage, exit, die, hang, sleep-until, ignore-term, stop-self, setsid-child, fork-bomb, eat-memory, fill-disk, leak-pipe, write-later, read, env, connect, resolve, kill-parent, ptrace
+            script line 3: unknown verb `dance`; verbs are say, flood, bytes, write, append, replace, delete, symlink, hardlink, fifo, commit, git, run, stage, cannot, verdict, usage, trouble, exit, die, hang, sleep-until, ignore-term, stop-self, setsid-child, fork-bomb, eat-memory, fill-disk, leak-pipe, write-later, read, env, connect, resolve, kill-parent, ptrace
             script line 1: unknown role `boss`; roles are planner, maker, prover, attacker, checker
             script line 1: `attempt=0` is not `attempt=N` with N from 1
             script line 1: a header is `@ role` or `@ role attempt=N`
