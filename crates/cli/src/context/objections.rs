@@ -66,12 +66,16 @@ impl Context {
     /// Programs of agents that a round would not find. Only noted: they may come with `setup`, or be on another machine.
     async fn agent_programs(&self, repo: &UserRepo, spec: &LoopSpec) -> Result<Vec<String>, CommandError> {
         let path = self.extra_path(Some(&repo.work_tree));
-        let mut missing: Vec<String> = spec.agents.iter().filter_map(|(role, agent)| {
-            let hint = agents::install_hint(agent.agent)?;
-            let there = agents::find(agent.agent, &path, Some(&repo.work_tree)).is_some();
-            let (role, name) = (role.word(), agent.agent.word());
-            (!there).then(|| format!("agent of the {role}: `{name}` is not installed on this machine; {hint}"))
-        }).collect();
+        let mut missing: Vec<String> = spec
+            .agents
+            .iter()
+            .filter_map(|(role, agent)| {
+                let hint = agents::install_hint(agent.agent)?;
+                let there = agents::find(agent.agent, &path, Some(&repo.work_tree)).is_some();
+                let (role, name) = (role.word(), agent.agent.word());
+                (!there).then(|| format!("agent of the {role}: `{name}` is not installed on this machine; {hint}"))
+            })
+            .collect();
         let commands = spec.agents.iter().filter(|(_, agent)| agent.agent == AgentUse::Command);
         let programs: Vec<_> = commands.filter_map(|(role, agent)| Some((role.word(), agent.run.first()?))).collect();
         if programs.is_empty() {

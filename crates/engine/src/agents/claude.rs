@@ -93,10 +93,9 @@ fn args(invocation: &Invocation) -> Result<Vec<OsString>, AgentError> {
 
 fn env(invocation: &Invocation) -> Result<Vec<(OsString, OsString)>, AgentError> {
     let to_provider = match way_to(invocation, PROVIDER)? {
-        Way::Proxy(url) => vec![
-            ("ANTHROPIC_BASE_URL", url.into()),
-            ("ANTHROPIC_API_KEY", invocation.endpoints.token.clone().into()),
-        ],
+        Way::Proxy(url) => {
+            vec![("ANTHROPIC_BASE_URL", url.into()), ("ANTHROPIC_API_KEY", invocation.endpoints.token.clone().into())]
+        }
         Way::Own => Vec::new(),
     };
     let folder = in_home(invocation, &own_folder(invocation));

@@ -4,7 +4,7 @@
 //! role that only reads has a workspace that only can be read. Its own sandbox needs what the walls forbid, and is used only
 //! where there are none.
 
-use super::driver::{Dialect, Launch, Reader, in_home, own_folder, Way, signed_in, way_to};
+use super::driver::{Dialect, Launch, Reader, Way, in_home, own_folder, signed_in, way_to};
 use super::hearing::{Count, Hearing};
 use super::tools::{self, Tool, unsupported};
 use super::{AgentError, Capabilities, Invocation, json};

@@ -4,8 +4,8 @@
 //! Everything else is here once: starting it in its room, splitting the stream, counting, ceilings, and what the end means.
 
 use super::hearing::Hearing;
-use super::providers::Asks;
 use super::installed::Installed;
+use super::providers::Asks;
 use super::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation, env, home};
 use crate::clock::{Clock, SystemClock};
 use crate::proc::{Cancel, Ended, Flow, How, Proc, Spawn, Started, Stdin, Stream, Watch};

@@ -4,7 +4,7 @@
 //! It tells its use of models once, in its last event. Of failed requests it often tells only the words; their status is
 //! then its exit code, as far as that fits into one.
 
-use super::driver::{Dialect, Launch, Reader, in_home, own_folder, Way, signed_in, way_to};
+use super::driver::{Dialect, Launch, Reader, Way, in_home, own_folder, signed_in, way_to};
 use super::hearing::{Count, Hearing};
 use super::tools::{self, Tool};
 use super::{AgentError, Capabilities, Invocation, json};
@@ -147,10 +147,9 @@ fn names(tool: Tool) -> &'static [&'static str] {
 
 fn env(invocation: &Invocation) -> Result<Vec<(OsString, OsString)>, AgentError> {
     let to_provider = match way_to(invocation, PROVIDER)? {
-        Way::Proxy(url) => vec![
-            ("GOOGLE_GEMINI_BASE_URL", url.into()),
-            ("GEMINI_API_KEY", invocation.endpoints.token.clone().into()),
-        ],
+        Way::Proxy(url) => {
+            vec![("GOOGLE_GEMINI_BASE_URL", url.into()), ("GEMINI_API_KEY", invocation.endpoints.token.clone().into())]
+        }
         Way::Own => Vec::new(),
     };
     let pairs: [(&str, OsString); 4] = [

@@ -29,12 +29,10 @@ impl Asks {
             AgentUse::Claude => one("anthropic"),
             AgentUse::Codex => one("openai"),
             AgentUse::Gemini => one("google"),
-            AgentUse::Opencode => {
-                match model.and_then(|model| model.split_once('/')) {
-                    Some((provider, _)) => one(provider),
-                    None => model.and_then(home_of).map_or(Self::First, Self::Rather),
-                }
-            }
+            AgentUse::Opencode => match model.and_then(|model| model.split_once('/')) {
+                Some((provider, _)) => one(provider),
+                None => model.and_then(home_of).map_or(Self::First, Self::Rather),
+            },
             AgentUse::Acp | AgentUse::Command => Self::All,
             AgentUse::Scripted => Self::Nobody,
         }

@@ -175,7 +175,8 @@ async fn held(engine: &Engine, bind: &Bindings, spec: &CheckedSpec) -> Result<Bo
     for (role, agent) in bind.agents() {
         boundary::note_unconfined(&mut boundary, role, agent.as_ref());
     }
-    for (role, agent) in Role::ALL.into_iter().flat_map(|role| spec.chain(role).into_iter().map(move |one| (role, one))) {
+    for (role, agent) in Role::ALL.into_iter().flat_map(|role| spec.chain(role).into_iter().map(move |one| (role, one)))
+    {
         if engine.login(&agent).is_some() {
             let (role, agent) = (role.word(), agent.agent.word());
             boundary

@@ -1,11 +1,11 @@
 //! What is started, word for word, and what is understood.
 
 use super::*;
-use loopwright_core::spec::AgentUse;
 use crate::agents::testing::{canary, endless, hear, invocation, recorded, shown, summary, torture, without_walls};
 use expect_test::expect;
 use loopwright_core::budget::{BudgetLimit, Usage};
 use loopwright_core::provider::TroubleKind;
+use loopwright_core::spec::AgentUse;
 
 fn heard(lines: &[&str]) -> (crate::agents::AgentOutcome, Vec<String>) {
     hear(&Codex, &invocation(Role::Maker), lines.join("\n").as_bytes(), How::Exited(0), 4096)
