@@ -80,3 +80,78 @@ fn within(folder: &Path, target: &Path) -> Option<PathBuf> {
     }
     (!path.as_os_str().is_empty()).then_some(path)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    struct World(tempfile::TempDir);
+
+    impl World {
+        fn new() -> Self {
+            Self(tempfile::tempdir().expect("a temporary folder"))
+        }
+
+        fn at(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
+        }
+
+        fn file(&self, name: &str) {
+            let path = self.at(name);
+            fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+            fs::write(path, "x").expect("a file");
+        }
+
+        /// What lies over the workspace, as `path: folder` or `path: file`.
+        fn hidden(&self, what: What, names: &[&str]) -> Result<Vec<String>, String> {
+            let mut confine = Confine::default();
+            confine.mount(inside::WORKSPACE, what);
+            let found = mounts(&confine, names, Path::new("/empty"))?;
+            let told = |mount: Mount| {
+                let kind = if matches!(mount.what, What::File(_)) { "file" } else { "folder" };
+                format!("{}: {kind}", mount.at.display())
+            };
+            Ok(found.into_iter().map(told).collect())
+        }
+    }
+
+    #[test]
+    fn what_exists_is_hidden_as_what_it_is_and_nothing_else_is_made() {
+        let world = World::new();
+        world.file("work/.opencode/plugin/evil.js");
+        world.file("work/GEMINI.md");
+        let names = [".opencode", "GEMINI.md", "CLAUDE.md"];
+        let hidden = world.hidden(What::Writable(world.at("work")), &names).expect("it can be hidden");
+        assert_eq!(hidden, ["/workspace/.opencode: folder", "/workspace/GEMINI.md: file"]);
+    }
+
+    #[test]
+    fn every_layer_is_looked_at_and_the_topmost_decides() {
+        let world = World::new();
+        world.file("lower/A.md");
+        world.file("lower/B.md");
+        world.file("upper/A.md/inner");
+        let what = What::Overlay { lower: vec![world.at("lower")], upper: world.at("upper"), work: world.at("w") };
+        let hidden = world.hidden(what, &["A.md", "B.md"]).expect("it can be hidden");
+        assert_eq!(hidden, ["/workspace/A.md: folder", "/workspace/B.md: file"]);
+        let hidden = world.hidden(What::Layers(vec![world.at("upper"), world.at("lower")]), &["B.md"]);
+        assert_eq!(hidden.expect("it can be hidden"), ["/workspace/B.md: file"]);
+    }
+
+    #[test]
+    fn link_is_hidden_where_it_leads_and_refused_where_it_leads_out() {
+        let world = World::new();
+        world.file("work/docs/AGENTS.md");
+        symlink("docs/../docs/AGENTS.md", world.at("work/GEMINI.md")).expect("a link");
+        symlink("GEMINI.md", world.at("work/CLAUDE.md")).expect("a link");
+        symlink("nowhere", world.at("work/dangling")).expect("a link");
+        let what = || What::ReadOnly(world.at("work"));
+        let hidden = world.hidden(what(), &["GEMINI.md", "CLAUDE.md", "dangling"]).expect("it can be hidden");
+        assert_eq!(hidden, ["/workspace/docs/AGENTS.md: file"]);
+        for (name, target) in [("up", "../elsewhere"), ("root", "/etc/passwd"), ("self", "self")] {
+            symlink(target, world.at("work").join(name)).expect("a link");
+            assert!(world.hidden(what(), &[name]).is_err(), "{name}");
+        }
+    }
+}
