@@ -156,6 +156,7 @@ fn configuration_names_the_origin_of_every_value() {
             approvals.expire  2d  repository
             forge  local  default
             log_retention_days  30  default
+            provider_wait  15m  default
             providers.anthropic  {"url":"https://api.anthropic.com","style":"x-api-key","key_env":"ANTHROPIC_API_KEY","key":"missing: ANTHROPIC_API_KEY is not set"}  default
             providers.google  {"url":"https://generativelanguage.googleapis.com","style":"x-goog-api-key","key_env":"GEMINI_API_KEY or GOOGLE_API_KEY","key":"missing: GEMINI_API_KEY or GOOGLE_API_KEY is not set"}  default
             providers.openai  {"url":"https://api.openai.com/v1","style":"bearer","key_env":"OPENAI_API_KEY","key":"missing: OPENAI_API_KEY is not set"}  default
