@@ -1,0 +1,73 @@
+//! Whole rounds with real agents that are spoken to in the Agent Client Protocol.
+
+use crate::world::{MEND, World, model_of};
+use serde_json::Value;
+
+/// How a program is started so that it speaks the protocol.
+fn acp(program: &str) -> String {
+    let words = match program {
+        "gemini" => "gemini, --acp, --skip-trust",
+        _ => "goose, acp, --with-builtin, developer",
+    };
+    format!("{{ use: acp, run: [{words}], model: {} }}", model_of(program))
+}
+
+fn plain(agent: &str) -> String {
+    format!("{{ use: {agent}, model: {} }}", model_of(agent))
+}
+
+/// A world whose loop names these agents.
+fn world(programs: [&str; 2], maker: &str, checker: &str) -> Option<World> {
+    let world = World::new(programs[0], programs[1], MEND)?;
+    world.repo.write(
+        ".loopwright/loops/mend.md",
+        format!(
+            "---\nname: mend\nintent: Make the sum right.\nlevel: L2\nagents:\n  maker: {maker}\n  checker: {checker}\n\
+             gates:\n  - {{ name: tests, run: [./test.sh], red_before: true }}\noutput: [pull-request]\n---\n# Maker\nMend it.\n"
+        ),
+    );
+    world.repo.commit("agents that speak the protocol");
+    Some(world)
+}
+
+fn ships(world: &World) -> Value {
+    let before = world.repo.tree_digest();
+    let ended = world.run();
+    let told = || format!("{ended:#}\n{}", world.transcripts());
+    assert_eq!(ended["outcome"], "escalated", "{}", told());
+    assert_eq!(ended["verdict"]["verdict"], "pass", "{}", told());
+    assert_eq!(ended["gates"][0]["status"], "passed", "{}", told());
+    assert_eq!(ended["attempts"], 1, "{}", told());
+    before.assert_untouched(&world.repo.tree_digest());
+    let round = ended["round"].as_str().expect("a round");
+    let sent = world.env.loopwright_in(world.repo.path(), ["approve", round, "--json"]).success().json();
+    assert_eq!(sent["outcome"], "shipped", "{sent:#}");
+    ended
+}
+
+/// All tokens of whatever kind.
+fn total(counts: &Value) -> u64 {
+    ["input", "output", "cache_read", "cache_write"].iter().map(|kind| counts[*kind].as_u64().unwrap_or(0)).sum()
+}
+
+#[test]
+fn goose_makes_and_claude_checks_and_its_use_is_not_taken_for_known() {
+    let Some(world) = world(["goose", "claude"], &acp("goose"), &plain("claude")) else { return };
+    let ended = ships(&world);
+    assert_eq!(ended["spend"]["known"], false, "goose tells of its last call only: {ended:#}");
+}
+
+#[test]
+fn gemini_makes_and_claude_checks_and_the_tokens_are_those_that_were_told() {
+    let Some(world) = world(["gemini", "claude"], &acp("gemini"), &plain("claude")) else { return };
+    let ended = ships(&world);
+    let models = world.model.counter()["models"].as_object().expect("models").clone();
+    assert_eq!(total(&ended["spend"]["tokens"]), models.values().map(total).sum::<u64>(), "{models:#?}");
+    assert_eq!(ended["spend"]["known"], true);
+}
+
+#[test]
+fn claude_makes_and_gemini_checks_with_its_last_message_as_the_verdict() {
+    let Some(world) = world(["claude", "gemini"], &plain("claude"), &acp("gemini")) else { return };
+    ships(&world);
+}
