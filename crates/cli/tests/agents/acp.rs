@@ -1,5 +1,6 @@
 //! Whole rounds with real agents that are spoken to in the Agent Client Protocol.
 
+use crate::hostile::obeys_nothing;
 use crate::world::{MEND, World, model_of};
 use serde_json::Value;
 
@@ -70,4 +71,10 @@ fn gemini_makes_and_claude_checks_and_the_tokens_are_those_that_were_told() {
 fn claude_makes_and_gemini_checks_with_its_last_message_as_the_verdict() {
     let Some(world) = world(["claude", "gemini"], &plain("claude"), &acp("gemini")) else { return };
     ships(&world);
+}
+
+#[test]
+fn goose_makes_and_gemini_checks_as_if_the_repository_were_silent() {
+    let Some(world) = world(["goose", "gemini"], &acp("goose"), &acp("gemini")) else { return };
+    obeys_nothing(&world);
 }

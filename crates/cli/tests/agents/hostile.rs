@@ -74,6 +74,11 @@ fn poison(repo: &TestRepo) {
 /// A whole round in a repository that is after the maker and the checker.
 fn nothing_is_obeyed(maker: &str, checker: &str) {
     let Some(world) = World::new(maker, checker, MEND) else { return };
+    obeys_nothing(&world);
+}
+
+/// The same in a world that is there.
+pub(crate) fn obeys_nothing(world: &World) {
     poison(&world.repo);
     let json = world.run();
     let told = || format!("{json:#}\n{}", world.transcripts());

@@ -92,9 +92,9 @@ impl Known {
     /// What it would take as instructions and cannot be told not to.
     pub(super) fn instructions(self) -> Vec<&'static str> {
         match self {
-            // Told by a variable.
-            Self::Goose => Vec::new(),
-            Self::Gemini => vec!["GEMINI.md"],
+            // Skills; which files hold instructions it is told by a variable.
+            Self::Goose => vec![".agents", ".claude"],
+            Self::Gemini => vec![".agents", "GEMINI.md"],
             _ => INSTRUCTIONS.to_vec(),
         }
     }

@@ -1,6 +1,8 @@
 //! Conversations with scripted peers: well-behaved, odd and hostile ones, each a real process.
 
-use super::super::testing::{Seen, without_walls};
+use super::super::driver::{Dialect, Reader};
+use super::super::testing::{self, Seen, without_walls};
+use super::talk::Refusal;
 use super::*;
 use crate::proc::{Cookie, How};
 use crate::seam::Seam;
@@ -357,8 +359,7 @@ async fn use_is_taken_from_those_who_tell_the_whole_and_weight_is_a_ceiling_for_
 
 #[test]
 fn variables_point_known_programs_at_their_provider_and_hold_no_key() {
-    let invocation =
-        Invocation { model: Some("claude-x".to_owned()), ..super::super::testing::invocation(Role::Maker) };
+    let invocation = Invocation { model: Some("claude-x".to_owned()), ..testing::invocation(Role::Maker) };
     let shown = |known: Known| {
         let env = known.env(&invocation);
         env.iter().map(|(name, value)| format!("{}={}\n", name.display(), value.display())).collect::<String>()
@@ -409,4 +410,88 @@ fn program_is_found_by_name_on_the_path_and_never_in_the_repository() {
     assert!(matches!(find(&["no-such-agent-here", "acp"]), Err(AgentError::NotFound { .. })));
     assert!(find(&[]).is_err() && find(&[""]).is_err());
     assert!(find(&["sh"]).is_ok());
+}
+
+/// An agent of which there are recordings.
+struct Recorded(Known);
+
+impl Dialect for Recorded {
+    fn name(&self) -> &'static str {
+        "acp"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::default()
+    }
+
+    fn launch(&self, _: &Invocation) -> Result<Launch, AgentError> {
+        Ok(Launch::default())
+    }
+
+    fn reader(&self, invocation: &Invocation) -> Box<dyn Reader> {
+        // As recorded: with the model that the program was started with, and in its own mode.
+        let model = (self.0 == Known::Gemini).then(|| "gemini-2.5-pro".to_owned());
+        let invocation = Invocation { model, ..invocation.clone() };
+        let policy = Policy::of(&invocation, false).expect("the usual tools");
+        Box::new(Talk::begin(Feed::new(1 << 20), policy, self.0, &invocation, Refusal::default()))
+    }
+}
+
+/// What the agent said in a recorded conversation.
+fn agents_side(conversation: &[u8]) -> Vec<u8> {
+    let lines = conversation.split(|byte| *byte == b'\n').filter_map(|line| line.strip_prefix(b"{\"agent\":"));
+    lines.flat_map(|line| [&line[..line.len() - 1], b"\n"].concat()).collect()
+}
+
+const RECORDED: [(&str, Known); 3] =
+    [("gemini", Known::Gemini), ("goose", Known::Goose), ("opencode", Known::Opencode)];
+
+#[test]
+fn recorded_conversations_mean_what_they_did() {
+    let invocation = testing::invocation(Role::Maker);
+    let mut text = String::new();
+    for (agent, known) in RECORDED {
+        let folder = format!("{agent}-{}/acp", loopwright_testkit::agents::version(agent));
+        for (name, conversation, how) in testing::recorded(&folder) {
+            let said = agents_side(&conversation);
+            // One that stayed after its answer was ended by the recorder, as it would be by us.
+            let has_answered = said.windows(12).any(|word| word == b"\"stopReason\"");
+            let how = if has_answered && how == How::Wall { How::Finished } else { how };
+            let (outcome, _) = testing::hear(&Recorded(known), &invocation, &said, how, 4096);
+            text += &format!("{agent:<10}{}\n", testing::summary(&name, &outcome));
+        }
+    }
+    expect![[r#"
+        gemini    401                      auth 401                     ?                        turns 0
+        gemini    429                      rate-limited 429             ?                        turns 0
+        gemini    denied                   Exited(0)                    6000+0+0 → 180           turns 1
+        gemini    edit-and-run             Exited(0)                    13800+0+0 → 280          turns 3
+        gemini    length                   Exited(0)                    2000+0+0 → 60            turns 1
+        gemini    refusal                  Exited(0)                    4000+0+0 → 120           turns 2
+        goose     401                      auth                         ?                        turns 1
+        goose     429                      rate-limited                 ?                        turns 1
+        goose     denied                   Finished                     ?                        turns 3
+        goose     edit-and-run             Finished                     ?                        turns 6
+        goose     length                   Finished                     ?                        turns 1
+        goose     refusal                  Finished                     ?                        turns 2
+        opencode  401                      auth                         ?                        turns 0
+        opencode  429                      limit Wall                   ?                        turns 0
+        opencode  denied                   Exited(0)                    ?                        turns 1
+        opencode  edit-and-run             Exited(0)                    ?                        turns 6
+        opencode  length                   Exited(0)                    ?                        turns 1
+        opencode  refusal                  declined                     ?                        turns 2
+    "#]]
+    .assert_eq(&text);
+}
+
+#[test]
+fn bent_conversations_break_nothing() {
+    for (agent, known) in RECORDED {
+        let folder = format!("{agent}-{}/acp", loopwright_testkit::agents::version(agent));
+        for (name, conversation, _) in testing::recorded(&folder) {
+            if name == "edit-and-run" {
+                testing::torture(&Recorded(known), Role::Maker, &agents_side(&conversation));
+            }
+        }
+    }
 }
