@@ -14,7 +14,7 @@ use super::driver::{Launch, Listener, hide};
 use super::hearing::Hearing;
 use super::installed::{self, Installed};
 use super::tools::unsupported;
-use super::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation, env};
+use super::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation, env, home};
 use crate::proc::{Cancel, Feed, Proc, Spawn, Started, Stdin};
 use crate::room::Room;
 use known::Known;
@@ -100,6 +100,10 @@ impl Acp {
         // Instruction files steer, but run nothing.
         for name in room.shows(&launch.hidden, &invocation.workspace) {
             hearing.note(&format!("without walls, the agent reads the repository's `{name}`"));
+        }
+        for (path, bytes) in self.known.files(invocation) {
+            home::lay(&invocation.home, &path, &bytes)
+                .map_err(|error| AgentError::failed(format!("write `{}`: {error}", path.display()), ""))?;
         }
         // Escaped for JSON, a byte of the brief becomes six at most.
         let feed = Feed::new(invocation.prompt.len().saturating_mul(6).saturating_add(UNREAD_MAX));

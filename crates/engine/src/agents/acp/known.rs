@@ -6,8 +6,9 @@ use super::super::Invocation;
 use super::super::driver::{in_home, own_folder};
 use loopwright_core::budget::Tokens;
 use serde::Deserialize;
+use serde_json::json;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// A program by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,6 +111,22 @@ impl Known {
             Self::Copilot => &["COPILOT_HOME"],
             Self::Qwen | Self::Other => &["XDG_CONFIG_HOME"],
         }
+    }
+
+    /// Files below HOME that keep it quiet where no variable does.
+    pub(super) fn files(self, invocation: &Invocation) -> Vec<(PathBuf, Vec<u8>)> {
+        if self != Self::Gemini {
+            return Vec::new();
+        }
+        let settings = json!({
+            "security": { "auth": { "selectedType": "gemini-api-key" }, "folderTrust": { "enabled": true } },
+            "general": { "enableAutoUpdate": false, "enableAutoUpdateNotification": false, "maxAttempts": 3 },
+            "privacy": { "usageStatisticsEnabled": false },
+            "telemetry": { "enabled": false },
+            "skills": { "enabled": false },
+            "advanced": { "ignoreLocalEnv": true },
+        });
+        vec![(own_folder(invocation).join(".gemini/settings.json"), settings.to_string().into_bytes())]
     }
 
     /// Variables that point it at its providers and keep it quiet. No key is among them: the token is worth nothing outside.
