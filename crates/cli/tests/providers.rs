@@ -38,7 +38,7 @@ fn configuration_shows_where_a_key_comes_from_and_never_the_key() {
         &env,
         "providers:\n  google: { key_file: ~/google.key }\n  house: { url: http://127.0.0.1:9/v1, key_env: HOUSE_KEY }\n",
     );
-    let ran = env.loopwright(&["config"]).code(0);
+    let ran = env.loopwright(["config"]).code(0);
     assert!(!ran.transcript().contains("dummy"), "{}", ran.transcript());
     let told = ran.transcript();
     let lines: Vec<&str> = told.lines().filter(|line| line.starts_with("providers.")).collect();
@@ -49,7 +49,7 @@ fn configuration_shows_where_a_key_comes_from_and_never_the_key() {
         providers.house {"url":"http://127.0.0.1:9/v1","style":"bearer","key_env":"HOUSE_KEY","key":"missing: HOUSE_KEY is not set"} user
         providers.openai {"url":"https://api.openai.com/v1","style":"bearer","key_env":"OPENAI_API_KEY","key":"missing: OPENAI_API_KEY is not set"} default"#]]
     .assert_eq(&short.join("\n"));
-    assert!(!env.loopwright(&["config", "--json"]).code(0).transcript().contains("dummy"));
+    assert!(!env.loopwright(["config", "--json"]).code(0).transcript().contains("dummy"));
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn repository_that_names_providers_or_logins_is_refused() {
 fn key_in_the_clear_to_another_machine_is_refused() {
     let env = env();
     configure(&env, "providers: { house: { url: http://models.example.org, key_env: HOUSE_KEY } }\n");
-    let ran = env.loopwright(&["config"]).code(2);
+    let ran = env.loopwright(["config"]).code(2);
     assert!(ran.transcript().contains("plain HTTP to another machine"), "{}", ran.transcript());
 }
 
@@ -83,9 +83,9 @@ fn loop_whose_agent_has_no_key_is_noted_by_check_and_fails_with_the_variable_to_
     let repo = env.repo("r");
     repo.write(".loopwright/loops/look.md", LOOP).commit("a loop");
     let told = "has no key for its model provider";
-    let checked = env.loopwright_in(repo.path(), &["check"]).code(0).transcript();
+    let checked = env.loopwright_in(repo.path(), ["check"]).code(0).transcript();
     assert!(checked.contains(told) && checked.contains("set ANTHROPIC_API_KEY"), "{checked}");
-    let ran = env.loopwright_in(repo.path(), &["run", "look"]).code(1).transcript();
+    let ran = env.loopwright_in(repo.path(), ["run", "look"]).code(1).transcript();
     assert!(ran.contains(told) && ran.contains("set ANTHROPIC_API_KEY"), "{ran}");
 }
 
@@ -97,10 +97,10 @@ fn own_sign_in_is_opt_in_and_check_names_the_hosts_it_needs() {
     let folder = env.root().join("home/.claude");
     std::fs::create_dir_all(&folder).expect("a folder");
     std::fs::write(folder.join(".credentials.json"), "{\"token\": \"dummy-0123456789-0123456789\"}").expect("a dummy");
-    let checked = env.loopwright_in(repo.path(), &["check"]).code(0).transcript();
+    let checked = env.loopwright_in(repo.path(), ["check"]).code(0).transcript();
     assert!(checked.contains("set ANTHROPIC_API_KEY"), "a sign-in is not taken unasked: {checked}");
     configure(&env, "logins: [claude]\n");
-    let checked = env.loopwright_in(repo.path(), &["check"]).code(0).transcript();
+    let checked = env.loopwright_in(repo.path(), ["check"]).code(0).transcript();
     assert!(checked.contains("uses its own sign-in") && checked.contains("network: [api.anthropic.com"), "{checked}");
     assert!(!checked.contains("dummy"));
 }
