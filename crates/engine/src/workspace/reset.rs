@@ -42,13 +42,36 @@ pub(super) fn move_kept(
     }
     let (old, new) = (open_dir(CWD, old)?, open_dir(CWD, new)?);
     let names_max = wanted.len().saturating_mul(2).saturating_add(EXTRA_MAX);
-    let mut look = Look { manifest, wanted, oid_len, names_left: names_max, steps: Vec::new() };
+    let mut look = Look { manifest, wanted, oid_len, names_left: names_max, steps: Vec::new(), others: Vec::new() };
     let kept = look.folder(&old, b"", wanted)?.kept;
     if kept == 0 || kept < wanted.len() / 2 {
         return Ok(None);
     }
     look.steps.iter().try_for_each(|step| step.take(&old, &new))?;
     Ok(Some(kept))
+}
+
+/// Moves everything out of the folder `dir` that a maker added or changed, `.git` first, into the empty folder `out`. A
+/// checkout waits for its next round without words of the last one.
+pub(super) fn move_others(
+    dir: &Path,
+    out: &Path,
+    manifest: &Manifest,
+    wanted: &[Entry],
+    oid_len: usize,
+) -> Result<(), Errno> {
+    let (dir, out) = (open_dir(CWD, dir)?, open_dir(CWD, out)?);
+    let names_left = wanted.len().saturating_mul(2).saturating_add(EXTRA_MAX);
+    let mut look = Look { manifest, wanted, oid_len, names_left, steps: Vec::new(), others: vec![b".git".to_vec()] };
+    look.folder(&dir, b"", wanted)?;
+    for (number, path) in look.others.iter().enumerate() {
+        let (parent, name) = split(path);
+        match renameat(open_below(&dir, parent)?, name, &out, number.to_string()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
 }
 
 /// Attributes decide how content is written, so with others the same object makes another file.
@@ -65,6 +88,8 @@ struct Look<'a> {
     oid_len: usize,
     names_left: usize,
     steps: Vec<Step>,
+    /// What stays behind, each with everything in it.
+    others: Vec<Vec<u8>>,
 }
 
 /// What a look at something found.
@@ -102,21 +127,26 @@ impl Look<'_> {
         let stat = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
             if !self.is_kept(path, &stat) {
-                return Ok(NOTHING);
+                return Ok(self.other(path));
             }
             self.steps.push(Step::Move(path.to_vec()));
             return Ok(Found { kept: 1, is_all: true });
         }
         let below = &around[index::below(around, path)];
         if below.is_empty() {
-            return Ok(NOTHING);
+            return Ok(self.other(path));
         }
         match open_dir(parent, name) {
             Ok(fd) => self.known_folder(&fd, path, below, &stat),
             // Permissions were taken away; what is in it is written anew.
-            Err(Errno::ACCESS) => Ok(NOTHING),
+            Err(Errno::ACCESS) => Ok(self.other(path)),
             Err(errno) => Err(errno),
         }
+    }
+
+    fn other(&mut self, path: &[u8]) -> Found {
+        self.others.push(path.to_vec());
+        NOTHING
     }
 
     /// A folder in which nothing changed is moved whole; of another one, what is kept.

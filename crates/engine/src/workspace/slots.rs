@@ -115,11 +115,30 @@ impl Workspaces {
         for (from, to) in &places {
             fs::rename(from, to).map_err(io("rename", from))?;
         }
+        // One that cannot be cleared is thrown away, which costs the next round time and nothing else.
+        let cleared = self.clear(workspace, &given).await.is_ok();
         // A slot that somebody has is not empty, so no rename takes its place.
-        if !(0..SLOTS).any(|slot| fs::rename(&given, self.slot(slot)).is_ok()) {
+        if !cleared || !(0..SLOTS).any(|slot| fs::rename(&given, self.slot(slot)).is_ok()) {
             self.throw_away(&given);
         }
         Ok(())
+    }
+
+    /// Takes out of a checkout what its maker left there: it may hold what nobody may keep, such as words of a commit.
+    async fn clear(&self, workspace: &Workspace, given: &Path) -> Result<(), WorkspaceError> {
+        let out = self.root.join("trash").join(unique("left"));
+        marked_dir(&out).map_err(io("create", &out))?;
+        let (folder, index, given, oid_len) = (out.join("left"), workspace.index(), given.to_owned(), self.oid_len());
+        let moved = blocking(move || {
+            private_dir(&folder).map_err(io("create", &folder))?;
+            let manifest = Manifest::read(&given.join(MANIFEST), &given.join(COMPLETE))?;
+            let (wanted, work) = (index::read(&index, oid_len)?, given.join(WORK));
+            let moved = reset::move_others(&work, &folder, &manifest, &wanted, oid_len);
+            moved.map_err(|errno| io("clear", &work)(errno.into()))
+        })
+        .await;
+        self.throw_away(&out);
+        moved
     }
 }
 
