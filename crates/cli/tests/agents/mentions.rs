@@ -24,3 +24,13 @@ fn stays_a_word(maker: &str, checker: &str) {
 fn gemini_and_opencode_put_no_file_in_the_place_of_its_name() {
     stays_a_word("gemini", "opencode");
 }
+
+#[test]
+fn claude_and_codex_put_no_file_in_the_place_of_its_name() {
+    stays_a_word("claude", "codex");
+}
+
+#[test]
+fn codex_and_claude_put_no_file_in_the_place_of_its_name() {
+    stays_a_word("codex", "claude");
+}

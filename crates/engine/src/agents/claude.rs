@@ -1,7 +1,7 @@
 //! Claude Code: `claude -p` with its stream of JSON. No settings, hooks, servers or memory of anybody are loaded, and its
 //! tools are exactly those of the role. Seen with 2.1.325.
 
-use super::driver::{Dialect, Launch, Reader, Way, in_home, own_folder, signed_in, way_to};
+use super::driver::{Dialect, Launch, Reader, Way, in_home, own_folder, plain_brief, signed_in, way_to};
 use super::hearing::{Count, Hearing, most};
 use super::tools::{self, Tool};
 use super::{AgentError, Capabilities, Invocation, json};
@@ -50,7 +50,7 @@ impl Dialect for Claude {
         Ok(Launch {
             args: args(invocation)?,
             env: env(invocation)?,
-            stdin: invocation.prompt.clone().into_bytes(),
+            stdin: plain_brief(&invocation.prompt).into_bytes(),
             files: signed_in(invocation, ".credentials.json"),
             ..Launch::default()
         })

@@ -96,6 +96,15 @@ pub(super) fn in_home(invocation: &Invocation, below: &Path) -> PathBuf {
     invocation.room.see(&invocation.home).join(below)
 }
 
+/// The brief for a program that would put a file's content in the place of every name behind an at sign, also in what others
+/// wrote: the brief says what the brief says. A name with a backslash before the at sign is left alone.
+pub(super) fn plain_brief(prompt: &str) -> String {
+    if !prompt.contains('@') {
+        return prompt.to_owned();
+    }
+    format!("(A backslash before an at sign in this text is not part of it.)\n\n{}", prompt.replace('@', "\\@"))
+}
+
 /// Understands the stream of one start.
 pub(super) trait Reader: Send {
     /// One line of standard output without its newline; of one that is too long, the beginning.

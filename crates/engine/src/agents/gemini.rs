@@ -4,7 +4,7 @@
 //! It tells its use of models once, in its last event. Of failed requests it often tells only the words; their status is
 //! then its exit code, as far as that fits into one.
 
-use super::driver::{Dialect, Launch, Reader, Way, in_home, own_folder, signed_in, way_to};
+use super::driver::{Dialect, Launch, Reader, Way, in_home, own_folder, plain_brief, signed_in, way_to};
 use super::hearing::{Count, Hearing};
 use super::tools::{self, Tool};
 use super::{AgentError, Capabilities, Invocation, json};
@@ -63,7 +63,7 @@ impl Dialect for Gemini {
         Ok(Launch {
             args: args(invocation, &tools),
             env: env(invocation)?,
-            stdin: brief(&invocation.prompt).into_bytes(),
+            stdin: plain_brief(&invocation.prompt).into_bytes(),
             files,
             // Read whatever the settings say, which can only add names to it.
             hidden: vec!["GEMINI.md"],
@@ -75,15 +75,6 @@ impl Dialect for Gemini {
     fn reader(&self, _: &Invocation) -> Box<dyn Reader> {
         Box::<GeminiReader>::default()
     }
-}
-
-/// It would put a file's content in the place of every name behind an at sign, also in what others wrote; the brief says what
-/// the brief says. One with a backslash before it is left alone.
-fn brief(prompt: &str) -> String {
-    if !prompt.contains('@') {
-        return prompt.to_owned();
-    }
-    format!("(A backslash before an at sign in this text is not part of it.)\n\n{}", prompt.replace('@', "\\@"))
 }
 
 fn args(invocation: &Invocation, tools: &[Tool]) -> Vec<OsString> {
