@@ -10,6 +10,7 @@ use crate::live::Here;
 use crate::proc::Cancel;
 use crate::progress::Progress;
 use crate::store::{RoundRow, StoredEvent};
+use crate::workspace::{Workspace, WorkspaceError, Workspaces};
 use loopwright_core::round::{Action, Event, Phase, Round};
 use std::path::{Path, PathBuf};
 use tokio::time::Instant;
@@ -149,22 +150,7 @@ impl<'a> Run<'a> {
         let method = isolate::method(engine, bind, &started.boundary).await;
         let rooms = engine.rooms(&started.boundary, &repo, &started.spec)?.made_by(method);
         let ways = engine.ways(&started.round, &rooms, &started.spec)?;
-        let workspace = match recorded.round.phase() {
-            // A workspace that is about to be made is made anew.
-            Phase::Recalling | Phase::Probing | Phase::Isolating | Phase::Baselining => None,
-            Phase::Making(_)
-            | Phase::Held(..)
-            | Phase::Suspended(..)
-            | Phase::Sealing
-            | Phase::Gating
-            | Phase::Checking(..)
-            | Phase::Approving(_)
-            | Phase::Waiting(_)
-            | Phase::Doubting(_)
-            | Phase::Sending(_)
-            | Phase::Recording(_)
-            | Phase::Ended(_) => spaces.reopen(&started.round)?,
-        };
+        let workspace = kept_workspace(&spaces, &recorded.round)?;
         let item_failures = item_failures(engine, &recorded.round).await?;
         Ok(Self {
             engine,
@@ -191,6 +177,25 @@ impl<'a> Run<'a> {
             seat: None,
             _here: here,
         })
+    }
+}
+
+/// The workspace as the last engine left it; one that is about to be made is made anew.
+fn kept_workspace(spaces: &Workspaces, round: &Round) -> Result<Option<Workspace>, WorkspaceError> {
+    match round.phase() {
+        Phase::Recalling | Phase::Probing | Phase::Isolating | Phase::Baselining => Ok(None),
+        Phase::Making(_)
+        | Phase::Held(..)
+        | Phase::Suspended(..)
+        | Phase::Sealing
+        | Phase::Gating
+        | Phase::Checking(..)
+        | Phase::Approving(_)
+        | Phase::Waiting(_)
+        | Phase::Doubting(_)
+        | Phase::Sending(_)
+        | Phase::Recording(_)
+        | Phase::Ended(_) => spaces.reopen(&round.facts().started.round),
     }
 }
 
