@@ -110,6 +110,9 @@ fn make(folder: &Path, manifest: &str) -> Result<(), String> {
         .map_err(|error| format!("write `{}`: {error}", folder.display()))
 }
 
+/// Debian's certificate authorities.
+const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
+
 fn npm_install(folder: &Path, packages: &[&str], node: Option<&Path>) -> std::process::Command {
     let mut command = program("npm");
     command.current_dir(folder).arg("install").args(packages);
@@ -118,6 +121,10 @@ fn npm_install(folder: &Path, packages: &[&str], node: Option<&Path>) -> std::pr
     let folders = node.map(Path::to_path_buf).into_iter().chain(std::env::split_paths(&path));
     if let Ok(path) = std::env::join_paths(folders) {
         command.env("PATH", path);
+    }
+    // A node from a package knows no authorities but its own; the host's may be what the way to packages is signed by.
+    if std::env::var_os("NODE_EXTRA_CA_CERTS").is_none() && Path::new(AUTHORITIES).is_file() {
+        command.env("NODE_EXTRA_CA_CERTS", AUTHORITIES);
     }
     command
 }
