@@ -239,7 +239,8 @@ pub(super) async fn canary(dialect: &dyn Dialect, agent: AgentUse, help: &[&str]
     spawn.env = base_env(scratch.path(), scratch.path(), &folders);
     spawn.limits.keep_head = 1 << 20;
     let ended = Proc::new(Seam::none()).run(spawn, &mut (), &Cancel::new(), |_| ()).await.expect("it starts");
-    let told = ended.stdout.to_lossy_string();
+    // Some tell it on one stream, some on the other.
+    let told = format!("{}{}", ended.stdout.to_lossy_string(), ended.stderr.to_lossy_string());
     let starts = [Role::Maker, Role::Checker].map(|role| dialect.launch(&invocation(role)).expect("a launch").args);
     for arg in starts.iter().flatten().filter_map(|arg| arg.to_str()).filter(|arg| arg.starts_with("--")) {
         let option = arg.split('=').next().unwrap_or(arg);
