@@ -79,7 +79,7 @@ fn key_in_the_clear_to_another_machine_is_refused() {
 
 #[test]
 fn loop_whose_agent_has_no_key_is_noted_by_check_and_fails_with_the_variable_to_set() {
-    let env = env();
+    let env = install(env(), &[("claude", "2.1.325")]);
     let repo = env.repo("r");
     repo.write(".loopwright/loops/look.md", LOOP).commit("a loop");
     let told = "has no key for its model provider";

@@ -465,6 +465,7 @@ mod tests {
             identity = {"name":"Ada","email":"ada@example.org"} (User)
             log_retention_days = 30 (Default)
             prices.sonnet = {"input":3.0,"output":15.0,"cache_read":0.3,"cache_write":3.0} (User)
+            provider_wait = "15m" (Default)
             providers.anthropic = {"url":"https://api.anthropic.com","style":"x-api-key","key_env":"ANTHROPIC_API_KEY"} (Default)
             providers.google = {"url":"https://generativelanguage.googleapis.com","style":"x-goog-api-key","key_env":"GEMINI_API_KEY or GOOGLE_API_KEY"} (Default)
             providers.openai = {"url":"https://api.openai.com/v1","style":"bearer","key_env":"OPENAI_API_KEY"} (Default)

@@ -136,8 +136,9 @@ impl Agent for Vanished {
         &self.name
     }
 
+    /// It starts nothing, so nothing of it is outside the walls.
     fn capabilities(&self) -> Capabilities {
-        Capabilities::default()
+        Capabilities { confined: true, ..Capabilities::default() }
     }
 
     fn invoke<'a>(

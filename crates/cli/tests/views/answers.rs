@@ -64,7 +64,7 @@ fn approve_takes_the_beginning_of_a_round_and_answers_as_run_does() {
     ];
     let all = keys(&shown);
     assert_eq!(all[..expected.len()], expected);
-    assert_eq!(keys(&shown["spend"]), ["tokens", "usd", "wall_ms", "known"]);
+    assert_eq!(keys(&shown["spend"]), ["tokens", "usd", "wall_ms", "known", "by"]);
     assert_eq!(keys(&shown["boundary"]), ["level", "filesystem", "network", "processes", "gaps"]);
     assert_eq!(keys(&shown["outbox"][0]), ["id", "kind", "state", "target", "receipt"]);
 }

@@ -175,7 +175,8 @@ impl Run<'_> {
 
     /// Who plays a role asks its model by a key or by its own sign-in; with neither it is not started.
     fn signed_in(&self, turn: &Turn, invocation: &Invocation) -> Result<(), AgentError> {
-        let Some(agent) = &turn.spec else { return Ok(()) };
+        // One that was not found says so itself, and needs no key for it.
+        let Some(agent) = turn.spec.as_ref().filter(|_| turn.agent.capabilities().proxy) else { return Ok(()) };
         let (asks, name) = (Asks::of_spec(agent), agent.agent.word());
         if !asks.lacks(&self.engine.provider_names()) || invocation.endpoints.login.is_some() {
             return Ok(());
