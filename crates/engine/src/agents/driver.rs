@@ -165,16 +165,31 @@ impl Driven {
         for name in room.shows(&launch.hidden, &invocation.workspace) {
             hearing.note(&format!("without walls, {} reads the repository's `{name}`", self.dialect.name()));
         }
+        let _lent = Lent::of(invocation);
         let spawn = self.spawn(launch, &room, invocation)?;
         let mut listener = Listener::new(self.dialect.reader(invocation), hearing);
-        let ended = proc.run(spawn, &mut listener, cancel, started).await;
-        if invocation.endpoints.login.is_some() {
-            // What cannot be taken away goes with the workspace. A link is not followed.
-            let _ = std::fs::remove_dir_all(invocation.home.join(own_folder(invocation)));
-        }
-        let mut outcome = listener.finish(ended?);
+        let ended = proc.run(spawn, &mut listener, cancel, started).await?;
+        let mut outcome = listener.finish(ended);
         outcome.told.version = outcome.told.version.or_else(|| self.installed.version.clone());
         Ok(outcome)
+    }
+}
+
+/// The folder of a start that was lent its user's sign-in. It goes however the start ends: also when nothing could be started,
+/// and when nobody waits for it any more, as a suspended round keeps its HOME.
+struct Lent(PathBuf);
+
+impl Lent {
+    fn of(invocation: &Invocation) -> Option<Self> {
+        let folder = || Self(invocation.home.join(own_folder(invocation)));
+        invocation.endpoints.login.as_ref().map(|_| folder())
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        // What cannot be taken away goes with the workspace. A link is not followed.
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -294,7 +309,27 @@ impl Lines {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{Endpoints, claude, testing};
     use super::*;
+    use crate::seam::Seam;
+    use loopwright_core::spec::{AgentUse, Role};
+
+    #[tokio::test]
+    async fn lent_sign_in_goes_also_when_nothing_could_be_started() {
+        let root = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| root.path().join(name);
+        ["home", "work", "tmp"].iter().for_each(|name| std::fs::create_dir(at(name)).expect("a folder"));
+        let endpoints = Endpoints { login: Some(b"dummy".as_slice().into()), ..Endpoints::default() };
+        let (home, workspace, tmp) = (at("home"), at("work"), at("tmp"));
+        let invocation = Invocation { home, workspace, tmp, endpoints, ..testing::without_walls(Role::Maker) };
+        let agent = Driven::new(&claude::Claude, Installed::at(AgentUse::Claude, at("no-such-program")));
+        let laid = agent.spawn(agent.dialect.launch(&invocation).expect("a launch"), &invocation.room, &invocation);
+        assert!(laid.is_ok() && std::fs::read_dir(at("home")).expect("HOME").count() == 1, "the sign-in was laid");
+        let (proc, cancel) = (Proc::new(Seam::none()), Cancel::new());
+        let ran = agent.invoke(&invocation, &proc, &mut (), &cancel, &mut |_| ()).await;
+        assert!(matches!(ran, Err(AgentError::NotFound { .. })), "{ran:?}");
+        assert_eq!(std::fs::read_dir(at("home")).expect("HOME").count(), 0, "nothing of it is left");
+    }
 
     #[test]
     fn lines_do_not_depend_on_where_reads_are_cut() {
