@@ -21,19 +21,29 @@ pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
         Ok(about) if !about.is_dir() => return fs::remove_file(path),
         _ => {}
     }
-    match empty_tree(path).and_then(|()| fs::remove_dir(path)) {
+    let emptied = || match empty_tree(path).and_then(|()| fs::remove_dir(path)) {
         // Somebody else removed it meanwhile.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
-    }
+    };
+    // Another hand that removes the same tree under an older name of it may move something up between our look and the end,
+    // and can not remove the top itself.
+    let met = |ended: &io::Result<()>| matches!(ended, Err(e) if e.kind() == io::ErrorKind::DirectoryNotEmpty);
+    (1..HANDS_MET).fold(emptied(), |ended, _| if met(&ended) { emptied() } else { ended })
 }
+
+/// How often a folder may be found filled again before its removal is left to the next sweep.
+const HANDS_MET: usize = 1_000;
 
 /// Removes everything in a folder. What cannot be removed does not keep the rest from going.
 pub(crate) fn empty_tree(path: &Path) -> io::Result<()> {
-    let top = open_top(path)?;
+    empty_top(&open_top(path)?)
+}
+
+fn empty_top(top: &OwnedFd) -> io::Result<()> {
     loop {
         let mut pass = Pass::default();
-        pass.over(&top, &top)?;
+        pass.over(top, top)?;
         match pass.failed {
             None if pass.done == 0 => return Ok(()),
             Some(errno) if pass.done == 0 => return Err(errno.into()),
@@ -183,5 +193,27 @@ mod tests {
         gone.expect("nothing obstructs");
         assert!(!tree.exists() && Path::new("/etc").exists());
         remove_tree(&tree).expect("what is not there is removed");
+    }
+
+    #[test]
+    fn two_hands_on_one_tree_that_is_renamed_between_them_leave_nothing() {
+        let temp = tempfile::tempdir().expect("a folder");
+        for nth in 0..60 {
+            let (older, newer) = (temp.path().join(format!("older{nth}")), temp.path().join(format!("newer{nth}")));
+            (0..8).for_each(|n| fs::create_dir_all(older.join(format!("{n}/a/b/c/d/e"))).expect("folders"));
+            let (top, go) = (open_top(&older).expect("a folder"), std::sync::Barrier::new(2));
+            fs::rename(&older, &newer).expect("renamed");
+            std::thread::scope(|scope| {
+                let first = scope.spawn(|| {
+                    go.wait();
+                    empty_top(&top)
+                });
+                go.wait();
+                remove_tree(&newer).expect("the second hand removes the top");
+                // What the second hand took from under the first is no failure to speak of.
+                let _ = first.join().expect("it does not panic");
+            });
+            assert!(!newer.exists());
+        }
     }
 }

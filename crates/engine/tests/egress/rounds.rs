@@ -102,6 +102,14 @@ async fn a_maker_asks_a_model_without_ever_holding_the_key_and_a_gate_cannot() {
     assert_eq!(String::from_utf8_lossy(&found.stdout), "", "the key is nowhere in the state directory");
 }
 
+/// A program by the name of Claude Code.
+fn stand_in(folder: &std::path::Path, script: &str) -> std::path::PathBuf {
+    let program = folder.join("claude");
+    std::fs::write(&program, script).expect("a program");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+    program
+}
+
 /// Every file below a folder that holds this text.
 fn holders(folder: &std::path::Path, text: &str) -> String {
     let found = std::process::Command::new("grep").args(["-rl", text]).arg(folder).output().expect("grep runs");
@@ -137,7 +145,8 @@ async fn agent_whose_provider_has_no_key_is_not_started_and_the_round_says_which
     let mut spec = reporting();
     (spec.check, spec.sandbox) = (CheckMode::None, SandboxMode::Off);
     spec.agents.insert(Role::Maker, AgentSpec::new(AgentUse::Claude));
-    let maker = shell("echo it ran > $LOOPWRIGHT_OUTBOX/report.md");
+    let program = stand_in(world.repo.path(), "#!/bin/sh\necho it ran > $LOOPWRIGHT_OUTBOX/report.md\n");
+    let maker = agents::driven_by(Installed::at(AgentUse::Claude, program)).expect("claude is driven");
     let report = world.build(LoopEngine::builder(spec).maker(maker)).await.run_once().await.expect("a round");
     assert_eq!(report.outcome, Some(RoundOutcome::Failed), "{}", report.render());
     assert!(report.reasons.iter().any(|reason| reason.text.contains("set ANTHROPIC_API_KEY")), "{:?}", report.reasons);
@@ -162,9 +171,7 @@ async fn own_sign_in_is_with_its_role_while_it_works_with_no_gate_and_nowhere_af
          test -z \"$ANTHROPIC_API_KEY$ANTHROPIC_BASE_URL\" || exit 4\nprintf '%s' '{MENDED}' > sum.sh\n\
          echo '{{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"I hold {TOKEN}\"}}'\n"
     );
-    let program = home.path().join("claude");
-    std::fs::write(&program, work).expect("a program");
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("a mode");
+    let program = stand_in(home.path(), &work);
     let maker = agents::driven_by(Installed::at(AgentUse::Claude, program)).expect("claude is driven");
     let builder = LoopEngine::builder(spec).maker(maker).checker(judge("pass", 5)).with_local_forge();
     let mut settings = world.settings();
