@@ -1,0 +1,91 @@
+//! What the dispatcher knows of a loop and of the machine's limits, as configured. Where a loop stands is `standing`'s.
+
+use crate::cadence::Schedule;
+use crate::spec::{CatchUp, Overlap};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// A loop of a repository.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LoopKey {
+    /// The repository, as the store names it.
+    pub repo: Arc<str>,
+    /// The loop's name.
+    pub name: Arc<str>,
+}
+
+impl LoopKey {
+    /// Names a loop of a repository.
+    #[must_use]
+    pub fn new(repo: &str, name: &str) -> Self {
+        Self { repo: repo.into(), name: name.into() }
+    }
+}
+
+impl fmt::Display for LoopKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.repo, self.name)
+    }
+}
+
+/// A loop as its file has it now.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// Which loop.
+    pub key: LoopKey,
+    /// When it is due.
+    pub schedule: Schedule,
+    /// What happens when it is due while a round of it runs.
+    pub overlap: Overlap,
+    /// What happens to occurrences that were missed.
+    pub catch_up: CatchUp,
+    /// Higher goes first.
+    pub priority: i64,
+    /// The agents a round starts, each counted once against its limit.
+    pub agents: Vec<Arc<str>>,
+    /// Names of locks that a round holds from its start to its end; the same name is the same lock for every loop.
+    pub locks: Vec<Arc<str>>,
+    /// From so many open proposals on nothing new is started.
+    pub open_max: u32,
+    /// What it hears besides its cadence, in words (`push to main`), for explanations.
+    pub events: Vec<Arc<str>>,
+    /// How long a round may take, from which the expiry of its locks is told and a stalled round is noticed.
+    pub wall_ms: Option<i64>,
+}
+
+impl Entry {
+    /// A loop with the defaults of the contract and no locks.
+    #[must_use]
+    pub fn new(key: LoopKey, schedule: Schedule) -> Self {
+        Self {
+            key,
+            schedule,
+            overlap: Overlap::default(),
+            catch_up: CatchUp::default(),
+            priority: 0,
+            agents: Vec::new(),
+            locks: Vec::new(),
+            open_max: 3,
+            events: Vec::new(),
+            wall_ms: None,
+        }
+    }
+}
+
+/// How many rounds may run at once. A limit of nothing would stop everything in silence, so it counts as one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// In all.
+    pub total: usize,
+    /// Of one repository.
+    pub per_repo: usize,
+    /// With one agent; an agent that is not named here has no limit of its own.
+    pub per_agent: BTreeMap<Arc<str>, usize>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { total: 4, per_repo: 4, per_agent: BTreeMap::new() }
+    }
+}

@@ -1,0 +1,213 @@
+//! What goes into the dispatcher and what comes out of it.
+
+use super::{Entry, LoopKey, Receipt, Standing};
+use crate::outcome::RoundOutcome;
+use std::sync::Arc;
+
+/// What happened. Every input also lets time pass to its `now`.
+#[derive(Debug, Clone)]
+pub enum Input {
+    /// The moment of [`super::Dispatcher::next_wake`] has come, or someone wants a look.
+    Wake,
+    /// All loops there are, at the first load and at every reload.
+    Loops(Vec<Entry>),
+    /// Something outside happened; the store has it already and has seen that it is new.
+    Signal(Signal),
+    /// A round runs that the dispatcher did not start: by hand, or one that a restart goes on with. Rounds that go on
+    /// are told before the first [`Input::Loops`].
+    Occupied {
+        /// Of which loop.
+        key: LoopKey,
+        /// The round.
+        round: String,
+    },
+    /// A start has become a round: its receipt and its mark are durable.
+    Born {
+        /// Which start.
+        ticket: u64,
+        /// The round.
+        round: String,
+    },
+    /// A start has not become a round.
+    Unborn {
+        /// Which start.
+        ticket: u64,
+        /// Why, for people.
+        why: String,
+        /// When it is worth another try; without, the occurrence has failed.
+        retry_ms: Option<i64>,
+    },
+    /// The probe of a start found nothing to do.
+    NoWork {
+        /// Which start.
+        ticket: u64,
+    },
+    /// The store has a receipt for the occurrence of a start already: another process, or a clock that was set back by
+    /// a person's word.
+    Settled {
+        /// Which start.
+        ticket: u64,
+    },
+    /// A round ended.
+    Ended {
+        /// Of which loop.
+        key: LoopKey,
+        /// The round.
+        round: String,
+        /// How.
+        end: End,
+    },
+    /// So many proposals of the loop are open now.
+    Proposals {
+        /// Of which loop.
+        key: LoopKey,
+        /// How many.
+        open: u32,
+    },
+    /// Nothing of the loop starts by itself from now on.
+    Pause {
+        /// Which loop.
+        key: LoopKey,
+        /// Who says so.
+        by: String,
+        /// Why.
+        why: String,
+    },
+    /// The loop starts by itself again; failures are forgotten.
+    Resume {
+        /// Which loop.
+        key: LoopKey,
+    },
+    /// The global stop: running rounds are cancelled, nothing starts.
+    Freeze {
+        /// Who says so.
+        by: String,
+        /// Why.
+        why: String,
+    },
+    /// The end of the global stop. A clock that was not trusted is taken as it is.
+    Thaw,
+    /// Nothing starts any more in this process; what waits is found again by the next one.
+    Drain,
+}
+
+/// Something outside that makes a loop due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signal {
+    /// Which loop.
+    pub key: LoopKey,
+    /// The occurrence's key, unique for the loop.
+    pub occurrence: String,
+    /// What it is, in words: `webhook github.push`.
+    pub trigger: Arc<str>,
+    /// When it came.
+    pub at_ms: i64,
+    /// The item it is about; signals without one become one round together.
+    pub item: Option<Arc<str>>,
+}
+
+/// How a round ended, as far as the next one depends on it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct End {
+    /// The outcome.
+    pub outcome: RoundOutcome,
+    /// What failures have in common when they are the same failure.
+    pub signature: Option<String>,
+    /// When another try makes sense, where someone said so (a provider's reset, a new day of a budget).
+    pub retry_at_ms: Option<i64>,
+    /// How many proposals of the loop are open now.
+    pub open_proposals: u32,
+}
+
+/// What is to be done, in this order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Rows that are durable, in one transaction, before anything after it is done. When that cannot be, nothing after
+    /// it may be done either: the dispatcher is thrown away and made anew from the store.
+    Keep {
+        /// What became of occurrences.
+        receipts: Vec<Receipt>,
+        /// Where loops stand now.
+        standings: Vec<Standing>,
+        /// Signals that are settled by this.
+        taken: Vec<Signal>,
+    },
+    /// A round is to be born, or [`Input::Unborn`], [`Input::NoWork`] or [`Input::Settled`] to be said.
+    Start(Start),
+    /// The running round is to end; its end is told as always.
+    Cancel {
+        /// Of which loop.
+        key: LoopKey,
+        /// The round.
+        round: String,
+        /// Why, for people.
+        why: String,
+    },
+    /// A person is to be asked, in the inbox.
+    Ask {
+        /// About which loop.
+        key: LoopKey,
+        /// What.
+        why: String,
+    },
+    /// Worth telling, once.
+    Tell(Notice),
+}
+
+/// A round to be born.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Start {
+    /// Names this start in the answers; never used twice by one dispatcher.
+    pub ticket: u64,
+    /// Of which loop.
+    pub key: LoopKey,
+    /// `started`, to be written with the birth, its round filled in.
+    pub receipt: Receipt,
+    /// Where the loop stands once the round is born: its mark is to be written with the birth. What was kept of the loop
+    /// after this start (a pause) is newer than the other fields; it is kept once more after [`Input::Born`].
+    pub standing: Standing,
+    /// The signals that the round takes, to be marked as taken with the birth.
+    pub signals: Vec<Signal>,
+    /// The item that the round is about.
+    pub item: Option<Arc<str>>,
+}
+
+/// Something that a person may want to know without being asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// Nobody looked for a while: the machine slept, or the clock was set forward.
+    Gap {
+        /// When the next look was due.
+        expected_ms: i64,
+        /// When it was.
+        now_ms: i64,
+    },
+    /// The clock is long before the last recorded moment: nothing is scheduled until it is right.
+    ClockBehind {
+        /// What the clock says.
+        now_ms: i64,
+        /// The last recorded moment.
+        seen_ms: i64,
+    },
+    /// The clock is trusted again.
+    ClockRight {
+        /// What the clock says.
+        now_ms: i64,
+    },
+    /// A provider says later.
+    RateLimited {
+        /// The loop that met it.
+        key: LoopKey,
+        /// Until when the loop waits.
+        until_ms: i64,
+    },
+    /// A round has outlived its own limit.
+    Stalled {
+        /// Of which loop.
+        key: LoopKey,
+        /// The round, if it has come so far.
+        round: Option<String>,
+        /// Since when it runs.
+        since_ms: i64,
+    },
+}

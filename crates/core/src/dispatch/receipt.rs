@@ -1,0 +1,114 @@
+//! What became of a due moment: one word, one reason, for one occurrence or for a run of them that ended alike.
+
+use super::LoopKey;
+use std::sync::Arc;
+
+/// What became of an occurrence. Each ends in exactly one receipt; one that still waits has none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    /// Of which loop.
+    pub key: LoopKey,
+    /// The occurrence's key: `due:<moment>`, or the key of the signal.
+    pub occurrence: String,
+    /// When it was due; of a run, the first of them.
+    pub due_ms: i64,
+    /// What made it due: the cadence as written, or the event in words.
+    pub trigger: Arc<str>,
+    /// What became of it.
+    pub fate: Fate,
+    /// Why, for people.
+    pub reason: String,
+    /// The round that was started; the engine fills it in at birth.
+    pub round: Option<String>,
+    /// How many occurrences this covers.
+    pub count: u64,
+    /// The last of them, when there are several.
+    pub through_ms: Option<i64>,
+    /// When this was decided.
+    pub at_ms: i64,
+}
+
+/// The word of a receipt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Fate {
+    /// A round was born.
+    Started,
+    /// A later occurrence stands for it.
+    Coalesced,
+    /// It came while nobody looked, or fell out of a full line.
+    Missed,
+    /// A round of the loop was still running.
+    Overlap,
+    /// It fell into quiet hours.
+    Quiet,
+    /// The loop was paused.
+    Paused,
+    /// Everything was stopped, or the loop was taken away.
+    Stopped,
+    /// The probe found nothing to do.
+    NoWork,
+    /// As many proposals were open as the loop may have.
+    OpenMax,
+    /// The loop was backing off.
+    Backoff,
+    /// It could not be started.
+    Failed,
+}
+
+impl Fate {
+    /// Every word, for tables.
+    pub const ALL: [Self; 11] = [
+        Self::Started,
+        Self::Coalesced,
+        Self::Missed,
+        Self::Overlap,
+        Self::Quiet,
+        Self::Paused,
+        Self::Stopped,
+        Self::NoWork,
+        Self::OpenMax,
+        Self::Backoff,
+        Self::Failed,
+    ];
+
+    /// The word in the store, in JSON and on screens.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Started => "started",
+            Self::Coalesced => "coalesced",
+            Self::Missed => "missed",
+            Self::Overlap => "overlap",
+            Self::Quiet => "quiet",
+            Self::Paused => "paused",
+            Self::Stopped => "stopped",
+            Self::NoWork => "no-work",
+            Self::OpenMax => "open-max",
+            Self::Backoff => "backoff",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// Reads the word back.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|fate| fate.word() == word)
+    }
+}
+
+impl std::fmt::Display for Fate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// The key of a due moment: `due:2026-11-15T02:30:00Z`.
+#[must_use]
+pub fn occurrence(at_ms: i64) -> String {
+    format!("due:{}", moment(at_ms))
+}
+
+/// A moment for people and keys, in UTC.
+pub(super) fn moment(ms: i64) -> String {
+    jiff::Timestamp::from_millisecond(ms).unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()
+}
