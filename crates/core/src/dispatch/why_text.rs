@@ -66,9 +66,7 @@ impl Why {
             Self::BackingOff { .. } => {
                 Some(format!("`loopwright resume {name}` ends the wait, `loopwright run {name}` runs it now"))
             }
-            Self::Quiet { .. } | Self::Manual | Self::Over => {
-                Some(format!("`loopwright run {name}` runs it now"))
-            }
+            Self::Quiet { .. } | Self::Manual | Self::Over => Some(format!("`loopwright run {name}` runs it now")),
             Self::OpenMax { .. } => {
                 Some("decide on what is in `loopwright inbox`, or raise `open_max` in the loop file".to_owned())
             }
