@@ -7,6 +7,7 @@ mod bindings;
 mod bounds;
 mod brief;
 mod check;
+mod due;
 mod gate;
 mod guard;
 mod isolate;
@@ -24,6 +25,7 @@ mod transcript;
 mod wait;
 
 pub use bindings::{Bindings, Fallback, Outlet};
+pub use due::{DueRecord, Heard};
 pub use recover::{Recorded as RecordedRound, fold};
 pub use send::delivery;
 pub use start::RunRequest;

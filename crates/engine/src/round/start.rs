@@ -1,6 +1,7 @@
 //! Start: from a request to a recorded round. Nothing happens before `started` is durable.
 
 use super::bindings::Bindings;
+use super::due::{self, DueRecord};
 use super::journal::{self, When};
 use super::{Run, isolate, recorded};
 use crate::boundary::{self, Refused};
@@ -11,7 +12,7 @@ use crate::git::{Oid, UserRepo};
 use crate::proc::Cancel;
 use crate::progress::Progress;
 use crate::random;
-use crate::store::Batch;
+use crate::store::{Batch, Change};
 use crate::workspace::Workspaces;
 use loopwright_core::name::RoundId;
 use loopwright_core::round::{Action, Boundary, Event, Item, Round, Started, Step};
@@ -41,6 +42,8 @@ pub struct RunRequest {
     pub inputs: Vec<(String, String)>,
     /// The ended round that this one is started after, for the same item.
     pub retry_of: Option<String>,
+    /// What is recorded with the birth of a round that was due; its occurrence and trigger are then the receipt's.
+    pub due: Option<DueRecord>,
 }
 
 impl RunRequest {
@@ -57,6 +60,7 @@ impl RunRequest {
             dry_run: false,
             inputs: Vec::new(),
             retry_of: None,
+            due: None,
         }
     }
 }
@@ -78,10 +82,19 @@ impl<'a> Run<'a> {
         let heldout = heldout(engine, &repo, &request.spec)?;
         request.inputs.extend(heldout.inputs());
         let started_ms = engine.now_ms();
+        let due = request.due.take();
+        let item = match request.item.take() {
+            Some(key) => Some(due::item(engine, key, due.as_ref()).await?),
+            None => None,
+        };
+        if let Some(due) = &due {
+            request.occurrence = Some(due.receipt.occurrence.clone());
+            request.trigger.clone_from(&due.receipt.trigger);
+        }
         let held = held(engine, bind, &request.spec).await;
         let started = Started {
             provider_wait_ms: millis(engine.settings.provider_wait),
-            ..birth(request, &repo, started_ms, held)?
+            ..birth(request, item, &repo, started_ms, held)?
         };
         let here = engine.live.enter(&started.round).ok_or_else(|| super::busy(&started.round))?;
         let item_failures = failures(engine, &started).await?;
@@ -117,18 +130,21 @@ impl<'a> Run<'a> {
             seat: None,
             _here: here,
         };
-        run.record_birth(&event).await?;
+        let due = due.map(|due| due.changes(run.id())).unwrap_or_default();
+        run.record_birth(&event, due).await?;
         Ok((run, actions))
     }
 
-    async fn record_birth(&mut self, event: &Event) -> Result<(), EngineError> {
+    async fn record_birth(&mut self, event: &Event, due: Vec<Change>) -> Result<(), EngineError> {
         let when = When { now_ms: self.started_ms, ..self.when() };
+        let mut changes = journal::changes(None, &self.round, event, &when);
+        changes.extend(due);
         let batch = Batch {
             round: self.id().to_owned(),
             expect_index: 0,
             at_ms: self.started_ms,
             events: vec![recorded(event)],
-            changes: journal::changes(None, &self.round, event, &when),
+            changes,
         };
         self.index = self.engine.append(batch).await?;
         Ok(())
@@ -189,6 +205,7 @@ async fn held(engine: &Engine, bind: &Bindings, spec: &CheckedSpec) -> Result<Bo
 
 fn birth(
     request: RunRequest,
+    item: Option<Item>,
     repo: &UserRepo,
     now_ms: i64,
     held: Result<Boundary, Refused>,
@@ -209,7 +226,7 @@ fn birth(
         refusal,
         spec: request.spec.into_spec(),
         actor: request.actor,
-        item: request.item.map(|key| Item { key, title: None, data: None }),
+        item,
         dry_run: request.dry_run,
         inputs: request.inputs,
         provider_wait_ms: 0,

@@ -10,8 +10,9 @@ use super::error::{During as _, StoreError, StoreErrorKind};
 use super::open::{Ownership, SqlStore, Writer};
 use super::owner;
 use super::reserve;
-use super::rows::{Batch, Change, RoundRow, StatsChange, StoredEvent, Table, insert_sql};
+use super::rows::{Batch, Change, ItemRow, RoundRow, StatsChange, StoredEvent, Table, insert_sql};
 use super::sqlite::Access;
+use super::time::{self, MemoryRow, Twice};
 
 /// The largest body of an event or an item.
 pub(crate) const BODY_MAX: usize = 1 << 20;
@@ -35,7 +36,10 @@ struct Trace {
 
 impl SqlStore {
     pub(super) async fn write(&self, batch: Batch) -> Result<i64, StoreError> {
-        let doing = || format!("append to round `{}`", batch.round);
+        let doing = || match batch.round.as_str() {
+            "" => "write rows".to_owned(),
+            round => format!("append to round `{round}`"),
+        };
         let ours = self.ownership.ok_or(StoreErrorKind::ReadOnly).during(doing)?;
         within_limits(&batch).during(doing)?;
         let mut writer = self.writer.lock().await;
@@ -159,8 +163,13 @@ fn within_limits(batch: &Batch) -> Outcome<()> {
     if batch.expect_index + batch.events.len() as i64 > ROUND_EVENTS_MAX {
         return invalid(format!("the round would have more than {ROUND_EVENTS_MAX} events"));
     }
+    if batch.round.is_empty() && !batch.events.is_empty() {
+        return invalid("an event belongs to a round".to_owned());
+    }
     let items = batch.changes.iter().filter_map(|change| match change {
         Change::Outbox(row) => Some(&row.body),
+        Change::Signal(row) | Change::NewSignal(row) => row.data.as_ref(),
+        Change::Memory(row) => Some(&row.text),
         _ => None,
     });
     if batch.events.iter().map(|event| &event.body).chain(items).any(|body| body.len() > BODY_MAX) {
@@ -218,9 +227,7 @@ async fn fill(conn: &mut Conn, ours: Ownership, batch: &Batch) -> Outcome<Trace>
     still_ours(&guard, ours)?;
     expect_index(conn, batch).await?;
     let (seq, hash) = write_events(conn, &guard, batch).await?;
-    for change in &batch.changes {
-        apply(conn, batch, change).await?;
-    }
+    apply_all(conn, batch).await?;
     let writes = guard.writes + 1;
     conn.exec("UPDATE head SET seq = $1, hash = $2, writes = $3 WHERE id = 1", args![seq, &hash, writes]).await?;
     let fresh = batch.events.len();
@@ -228,6 +235,9 @@ async fn fill(conn: &mut Conn, ours: Ownership, batch: &Batch) -> Outcome<Trace>
 }
 
 async fn expect_index(conn: &mut Conn, batch: &Batch) -> Outcome<()> {
+    if batch.round.is_empty() {
+        return Ok(());
+    }
     let sql = "SELECT COALESCE(MAX(\"index\") + 1, 0) FROM events WHERE round = $1";
     let row = conn.row(sql, args![&batch.round]).await?;
     let found: i64 = row.map_or(Ok(0), |row| row.get(0))?;
@@ -265,6 +275,28 @@ async fn write_events(conn: &mut Conn, guard: &Guard, batch: &Batch) -> Outcome<
     Ok((seq, hash))
 }
 
+/// The changes in their order; neighbours of the two kinds that come by the thousand go together.
+async fn apply_all(conn: &mut Conn, batch: &Batch) -> Outcome<()> {
+    for run in batch.changes.chunk_by(|one, other| std::mem::discriminant(one) == std::mem::discriminant(other)) {
+        match run {
+            [Change::Schedule(_), ..] => {
+                let rows: Vec<_> = run.iter().filter_map(Change::schedule).collect();
+                time::put_schedules(conn, &rows).await?;
+            }
+            [Change::Receipt(_), ..] => {
+                let rows: Vec<_> = run.iter().filter_map(Change::receipt).collect();
+                time::put_receipts(conn, &rows).await?;
+            }
+            run => {
+                for change in run {
+                    apply(conn, batch, change).await?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 async fn apply(conn: &mut Conn, batch: &Batch, change: &Change) -> Outcome<()> {
     match change {
         Change::Round(row) => put_round(conn, row).await,
@@ -278,6 +310,23 @@ async fn apply(conn: &mut Conn, batch: &Batch, change: &Change) -> Outcome<()> {
         Change::Ledger(row) => insert(conn, row).await,
         Change::Raise(row) => insert(conn, row).await,
         Change::Stats(row) => add_stats(conn, row).await,
+        Change::ItemGone { repo, loop_name, key } => {
+            time::drop_of_loop::<ItemRow>(conn, repo, loop_name, key.as_deref()).await
+        }
+        Change::Schedule(row) => put(conn, row).await,
+        Change::Receipt(row) => time::put_receipts(conn, &[row]).await,
+        Change::Signal(row) => time::put_signal(conn, row, Twice::Same).await,
+        Change::NewSignal(row) => time::put_signal(conn, row, Twice::Conflict).await,
+        Change::SignalTaken { repo, loop_name, key } => {
+            time::take_signal(conn, [repo, loop_name, key], batch.at_ms).await
+        }
+        Change::Flag(row) => put(conn, row).await,
+        Change::FlagGone { name } => time::drop_flag(conn, name).await,
+        Change::Memory(row) => put(conn, row).await,
+        Change::MemoryGone { repo, loop_name, key } => {
+            time::drop_of_loop::<MemoryRow>(conn, repo, loop_name, key.as_deref()).await
+        }
+        Change::Prune { before_ms, limit } => time::prune(conn, *before_ms, batch.at_ms, i64::from(*limit)).await,
     }
 }
 

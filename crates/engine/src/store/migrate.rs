@@ -24,6 +24,11 @@ pub(super) const ALL: &[Migration] = &[
         sqlite: include_str!("../../migrations/0002.sqlite.sql"),
         postgres: include_str!("../../migrations/0002.postgres.sql"),
     },
+    Migration {
+        common: include_str!("../../migrations/0003.sql"),
+        sqlite: include_str!("../../migrations/0003.sqlite.sql"),
+        postgres: include_str!("../../migrations/0003.postgres.sql"),
+    },
 ];
 
 /// The newest version in a list.

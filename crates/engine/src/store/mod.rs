@@ -21,6 +21,7 @@ mod read;
 mod reserve;
 mod rows;
 mod sqlite;
+mod time;
 mod verify;
 
 use std::pin::Pin;
@@ -36,6 +37,7 @@ pub use rows::{
     Batch, Change, InboxQuery, InboxRow, ItemRow, LoopRow, NewEvent, OutboxRow, RoundRow, RoundsQuery, RoundsWhich,
     StatsChange, StoredEvent,
 };
+pub use time::{Aged, FlagRow, MemoryRow, ReceiptRow, ReceiptsQuery, ScheduleRow, SignalRow};
 pub use verify::{Broken, VerifyReport};
 
 /// What every method of the store answers with: a boxed future, so that the trait can be an object.
@@ -119,6 +121,36 @@ pub trait Store: Send + Sync {
 
     /// The lines of what the starts of one round cost.
     fn ledger<'a>(&'a self, round: &'a str) -> Answer<'a, Vec<LedgerRow>>;
+
+    /// Where every loop stands in time, by repository and name.
+    fn schedules(&self) -> Answer<'_, Vec<ScheduleRow>>;
+
+    /// Where one loop stands in time.
+    fn schedule<'a>(&'a self, repo: &'a str, loop_name: &'a str) -> Answer<'a, Option<ScheduleRow>>;
+
+    /// What became of a loop's due moments, latest first, a page at a time.
+    fn receipts(&self, query: ReceiptsQuery) -> Answer<'_, Vec<ReceiptRow>>;
+
+    /// What became of one occurrence.
+    fn receipt<'a>(&'a self, repo: &'a str, loop_name: &'a str, occurrence: &'a str) -> Answer<'a, Option<ReceiptRow>>;
+
+    /// Signals that no round has taken, oldest first.
+    fn pending_signals(&self, limit: u32) -> Answer<'_, Vec<SignalRow>>;
+
+    /// One signal, taken or not.
+    fn signal<'a>(&'a self, repo: &'a str, loop_name: &'a str, key: &'a str) -> Answer<'a, Option<SignalRow>>;
+
+    /// What holds everything.
+    fn flags(&self) -> Answer<'_, Vec<FlagRow>>;
+
+    /// What a loop remembers, latest first, also what has expired and was not removed yet.
+    fn memory<'a>(&'a self, repo: &'a str, loop_name: &'a str) -> Answer<'a, Vec<MemoryRow>>;
+
+    /// How many rows [`Change::Prune`] would remove at `now_ms`, were there no limit.
+    fn aged(&self, before_ms: i64, now_ms: i64) -> Answer<'_, Aged>;
+
+    /// The latest moment that an event or a receipt was written for: a clock that is long before it is wrong.
+    fn last_ms(&self) -> Answer<'_, Option<i64>>;
 
     /// The events after a global number, oldest first: what `logs -f` polls.
     fn tail(&self, after_seq: i64, limit: u32) -> Answer<'_, Vec<StoredEvent>>;

@@ -190,12 +190,18 @@ mod tests {
     use super::super::rows::{
         InboxRow, ItemRow, LoopRow, OutboxRow, RoundRow, RoundsQuery, RoundsWhich, StoredEvent, select,
     };
-    use super::super::{Store as _, read};
+    use super::super::time::{FlagRow, MemoryRow, ReceiptRow, ReceiptsQuery, ScheduleRow, SignalRow};
+    use super::super::{Store as _, read, time};
     use super::*;
 
     const NEXT: Migration = migrate::tests::next("CREATE TABLE extra (id BIGINT); INSERT INTO extra VALUES (7);");
     /// Its second statement fails, as a crash between the two would.
     const BROKEN: Migration = migrate::tests::next("CREATE TABLE extra (id BIGINT); INSERT INTO nowhere VALUES (7);");
+
+    /// The versions there are and one more.
+    fn and(next: Migration) -> Vec<Migration> {
+        migrate::ALL.iter().copied().chain([next]).collect()
+    }
 
     async fn own(path: &Path, all: &[Migration]) -> Outcome<SqlStore> {
         own_sqlite(SqlitePlace::new(path)?, &OwnerInfo::current(1), all).await
@@ -205,26 +211,27 @@ mod tests {
     async fn failed_migration_changes_nothing_and_the_next_start_goes_on() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("store.db");
-        own(&path, migrate::ALL).await.expect("version 2").close().await.expect("close");
-        own(&path, &[migrate::ALL[0], migrate::ALL[1], BROKEN]).await.err().expect("the step fails");
-        own(&path, migrate::ALL).await.expect("it is still version 2").close().await.expect("close");
-        let store = own(&path, &[migrate::ALL[0], migrate::ALL[1], NEXT]).await.expect("version 3");
+        own(&path, migrate::ALL).await.expect("this version").close().await.expect("close");
+        own(&path, &and(BROKEN)).await.err().expect("the step fails");
+        own(&path, migrate::ALL).await.expect("it is as it was").close().await.expect("close");
+        let store = own(&path, &and(NEXT)).await.expect("the next version");
         assert!(store.verify().await.expect("verify").is_ok());
         store.close().await.expect("close");
+        let known = migrate::known(migrate::ALL);
         let newer = own(&path, migrate::ALL).await.err();
-        assert_eq!(newer, Some(StoreErrorKind::Newer { found: 3, known: 2 }));
+        assert_eq!(newer, Some(StoreErrorKind::Newer { found: known + 1, known }));
     }
 
     #[tokio::test]
     async fn migration_leaves_a_backup_that_the_older_binary_opens() {
         let dir = tempfile::tempdir().expect("a folder");
         let path = dir.path().join("store.db");
-        own(&path, migrate::ALL).await.expect("version 2").close().await.expect("close");
-        own(&path, &[migrate::ALL[0], migrate::ALL[1], NEXT]).await.expect("version 3").close().await.expect("close");
-        let backup = dir.path().join("store.db.bak-v2");
+        own(&path, migrate::ALL).await.expect("this version").close().await.expect("close");
+        own(&path, &and(NEXT)).await.expect("the next version").close().await.expect("close");
+        let backup = dir.path().join(format!("store.db.bak-v{}", migrate::ALL.len()));
         let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&backup).expect("a backup"));
         assert_eq!(mode & 0o777, 0o600);
-        own(&backup, migrate::ALL).await.expect("the backup is version 2");
+        own(&backup, migrate::ALL).await.expect("the backup is of this version");
     }
 
     /// The steps of SQLite's plan for a query, one line each.
@@ -247,7 +254,15 @@ mod tests {
             select::<ItemRow>(read::ITEMS),
             select::<LoopRow>(read::LOOPS),
             select::<StoredEvent>(&read::first_events(3)),
+            select::<ScheduleRow>(time::SCHEDULES),
+            select::<SignalRow>(time::SIGNALS_PENDING),
+            select::<MemoryRow>(time::MEMORY),
+            select::<FlagRow>(time::FLAGS),
         ];
+        for before in [None, Some((1, String::from("due:x")))] {
+            let query = ReceiptsQuery { before, ..ReceiptsQuery::default() };
+            queries.push(select::<ReceiptRow>(&time::receipts_page(&query, 9).0));
+        }
         for which in [RoundsWhich::All, RoundsWhich::Open] {
             for (repo, loop_name) in [(None, None), (Some("r"), None), (None, Some("l")), (Some("r"), Some("l"))] {
                 for before in [None, Some((1, String::from("r1")))] {

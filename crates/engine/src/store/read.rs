@@ -12,11 +12,16 @@ use super::rows::{
     select,
 };
 use super::sqlite::Access;
+use super::time::{self, Aged, FlagRow, MemoryRow, ReceiptRow, ReceiptsQuery, ScheduleRow, SignalRow};
 use super::verify::{LEDGER_VERSION, VerifyReport};
 use super::{Answer, Store};
 
 /// The most rows one page may have.
 const PAGE_MAX: u32 = 10_000;
+/// From this version on a store knows time.
+const TIME_VERSION: i64 = 3;
+/// How many schedules are read at a time: a row of the database is many times as large as ours.
+const SCHEDULES_PAGE: i64 = 1_000;
 
 impl SqlStore {
     /// Runs one query on the connection for reading, which is taken out while it is used and kept only
@@ -41,7 +46,17 @@ impl SqlStore {
         answer.and_then(|rows| rows.iter().map(read).collect()).during(doing)
     }
 
-    /// The same about money, which a store of an earlier version that was not migrated yet does not have.
+    /// Whether the store has come to a version: a reader meets one that was not migrated yet.
+    async fn is_at(&self, version: i64) -> Result<bool, StoreError> {
+        if self.ownership.is_some() {
+            return Ok(true);
+        }
+        let sql = "SELECT schema_version FROM meta WHERE id = 1".to_owned();
+        let found = self.fetch("the version", sql, &[], |row| row.get::<i64>(0)).await?;
+        Ok(found.first().is_some_and(|found| *found >= version))
+    }
+
+    /// The same about money, which a store of an earlier version does not have.
     async fn fetch_money<T>(
         &self,
         what: &str,
@@ -49,11 +64,30 @@ impl SqlStore {
         args: &[Arg<'_>],
         read: fn(&Row) -> Outcome<T>,
     ) -> Result<Vec<T>, StoreError> {
-        let version = "SELECT schema_version FROM meta WHERE id = 1".to_owned();
-        let version = self.fetch("the version", version, &[], |row| row.get::<i64>(0)).await?;
-        match version.first() {
-            Some(version) if *version >= LEDGER_VERSION => self.fetch(what, sql, args, read).await,
-            _ => Ok(Vec::new()),
+        match self.is_at(LEDGER_VERSION).await? {
+            true => self.fetch(what, sql, args, read).await,
+            false => Ok(Vec::new()),
+        }
+    }
+
+    /// All rows of a table of time.
+    async fn timed<T: Table>(&self, rest: &str, args: &[Arg<'_>]) -> Result<Vec<T>, StoreError> {
+        match self.is_at(TIME_VERSION).await? {
+            true => self.all(rest, args).await,
+            false => Ok(Vec::new()),
+        }
+    }
+
+    async fn all_schedules(&self) -> Result<Vec<ScheduleRow>, StoreError> {
+        let mut all: Vec<ScheduleRow> = Vec::new();
+        loop {
+            let (repo, loop_name) = all.last().map_or(("", ""), |row| (row.repo.as_str(), row.loop_name.as_str()));
+            let page = self.timed(time::SCHEDULES, args![repo, loop_name, SCHEDULES_PAGE]).await?;
+            let is_last = (page.len() as i64) < SCHEDULES_PAGE;
+            all.extend(page);
+            if is_last {
+                return Ok(all);
+            }
         }
     }
 
@@ -253,6 +287,64 @@ impl Store for SqlStore {
 
     fn spends<'a>(&'a self, day: &'a str) -> Answer<'a, Vec<SpendChange>> {
         Box::pin(async move { self.all("WHERE day = $1 ORDER BY repo, loop_name", args![day]).await })
+    }
+
+    fn schedules(&self) -> Answer<'_, Vec<ScheduleRow>> {
+        Box::pin(self.all_schedules())
+    }
+
+    fn schedule<'a>(&'a self, repo: &'a str, loop_name: &'a str) -> Answer<'a, Option<ScheduleRow>> {
+        let rest = "WHERE repo = $1 AND loop_name = $2";
+        Box::pin(async move { Ok(self.timed(rest, args![repo, loop_name]).await?.pop()) })
+    }
+
+    fn receipts(&self, query: ReceiptsQuery) -> Answer<'_, Vec<ReceiptRow>> {
+        Box::pin(async move {
+            let (rest, args) = time::receipts_page(&query, page(query.limit));
+            self.timed(&rest, &args).await
+        })
+    }
+
+    fn receipt<'a>(&'a self, repo: &'a str, loop_name: &'a str, occurrence: &'a str) -> Answer<'a, Option<ReceiptRow>> {
+        let rest = "WHERE repo = $1 AND loop_name = $2 AND occurrence = $3";
+        Box::pin(async move { Ok(self.timed(rest, args![repo, loop_name, occurrence]).await?.pop()) })
+    }
+
+    fn pending_signals(&self, limit: u32) -> Answer<'_, Vec<SignalRow>> {
+        Box::pin(async move { self.timed(time::SIGNALS_PENDING, args![page(limit)]).await })
+    }
+
+    fn signal<'a>(&'a self, repo: &'a str, loop_name: &'a str, key: &'a str) -> Answer<'a, Option<SignalRow>> {
+        let rest = "WHERE repo = $1 AND loop_name = $2 AND \"key\" = $3";
+        Box::pin(async move { Ok(self.timed(rest, args![repo, loop_name, key]).await?.pop()) })
+    }
+
+    fn flags(&self) -> Answer<'_, Vec<FlagRow>> {
+        Box::pin(self.timed(time::FLAGS, &[]))
+    }
+
+    fn memory<'a>(&'a self, repo: &'a str, loop_name: &'a str) -> Answer<'a, Vec<MemoryRow>> {
+        Box::pin(async move { self.timed(time::MEMORY, args![repo, loop_name, page(PAGE_MAX)]).await })
+    }
+
+    fn aged(&self, before_ms: i64, now_ms: i64) -> Answer<'_, Aged> {
+        Box::pin(async move {
+            if !self.is_at(TIME_VERSION).await? {
+                return Ok(Aged::default());
+            }
+            let args = args![before_ms, now_ms];
+            Ok(self.fetch("what is old", time::aged_sql(), args, time::read_aged).await?.pop().unwrap_or_default())
+        })
+    }
+
+    fn last_ms(&self) -> Answer<'_, Option<i64>> {
+        Box::pin(async move {
+            if !self.is_at(TIME_VERSION).await? {
+                return Ok(None);
+            }
+            let rows = self.fetch("the latest moment", time::LAST_MS.to_owned(), &[], |row| row.get(0)).await?;
+            Ok(rows.into_iter().next().flatten())
+        })
     }
 
     fn tail(&self, after_seq: i64, limit: u32) -> Answer<'_, Vec<StoredEvent>> {

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use super::conn::{Arg, Column, Outcome, Row};
 use super::money::{ItemSpend, LedgerRow, RaiseRow, Reserve, SpendChange};
+use super::time::{FlagRow, MemoryRow, ReceiptRow, ScheduleRow, SignalRow};
 
 /// A row type with its table: columns have the names of the fields.
 pub(super) trait Table: Sized {
@@ -18,7 +19,7 @@ pub(super) trait Table: Sized {
 }
 
 /// `"a", "b"`: quoted, because `trigger`, `index` and `key` are words of SQL.
-fn quoted(names: &[&str]) -> String {
+pub(super) fn quoted(names: &[&str]) -> String {
     let names: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
     names.join(", ")
 }
@@ -104,7 +105,7 @@ table! {
 /// One step of one round: what is written together or not at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
-    /// The round the events belong to.
+    /// The round the events belong to; empty when there are only rows.
     pub round: String,
     /// How many events of this round the writer has seen.
     pub expect_index: i64,
@@ -114,6 +115,14 @@ pub struct Batch {
     pub events: Vec<NewEvent>,
     /// The rows that change with them, in their order.
     pub changes: Vec<Change>,
+}
+
+impl Batch {
+    /// Rows that belong to no round and no event.
+    #[must_use]
+    pub fn of_rows(at_ms: i64, changes: Vec<Change>) -> Self {
+        Self { round: String::new(), expect_index: 0, at_ms, events: Vec::new(), changes }
+    }
 }
 
 /// A row that changes with a batch.
@@ -144,6 +153,67 @@ pub enum Change {
     Raise(RaiseRow),
     /// Adds to a loop's counters.
     Stats(StatsChange),
+    /// Forgets one work item of a loop, or all of them.
+    ItemGone {
+        /// The repository's id.
+        repo: String,
+        /// The loop's name.
+        loop_name: String,
+        /// Which one; without, all of them.
+        key: Option<String>,
+    },
+    /// Inserts where a loop stands in time, or replaces it.
+    Schedule(ScheduleRow),
+    /// Writes what became of an occurrence; one that has its receipt already is a conflict.
+    Receipt(ReceiptRow),
+    /// Writes a signal; one whose key is there already is the same signal, and nothing changes.
+    Signal(SignalRow),
+    /// Writes a signal; one whose key is there already is a conflict, so that the writer learns whether it was new.
+    NewSignal(SignalRow),
+    /// A round takes a signal; one that does not wait is a conflict, so that no two rounds take it.
+    SignalTaken {
+        /// The repository's id.
+        repo: String,
+        /// The loop's name.
+        loop_name: String,
+        /// The signal's key.
+        key: String,
+    },
+    /// Sets a flag or replaces it.
+    Flag(FlagRow),
+    /// Takes a flag away, if it is there.
+    FlagGone {
+        /// Which one.
+        name: String,
+    },
+    /// Inserts a memory or replaces it.
+    Memory(MemoryRow),
+    /// Forgets one memory of a loop, or all of them.
+    MemoryGone {
+        /// The repository's id.
+        repo: String,
+        /// The loop's name.
+        loop_name: String,
+        /// Which one; without, all of them.
+        key: Option<String>,
+    },
+    /// Removes receipts and taken signals from before a moment, and memories that have expired by the batch's.
+    Prune {
+        /// The moment.
+        before_ms: i64,
+        /// At most so many of each.
+        limit: u32,
+    },
+}
+
+impl Change {
+    pub(super) fn schedule(&self) -> Option<&ScheduleRow> {
+        if let Change::Schedule(row) = self { Some(row) } else { None }
+    }
+
+    pub(super) fn receipt(&self) -> Option<&ReceiptRow> {
+        if let Change::Receipt(row) = self { Some(row) } else { None }
+    }
 }
 
 table! {

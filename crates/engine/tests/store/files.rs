@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use loopwright::store::{Change, Mode, OwnerInfo, SqlStore, Store as _, StoreError, StoreErrorKind, StoredEvent};
+use loopwright::store::{
+    Batch, Change, Mode, OwnerInfo, SqlStore, Store as _, StoreError, StoreErrorKind, StoredEvent,
+};
 use loopwright_testkit::skip;
 
 use super::child::{self, Speaker};
@@ -224,10 +226,10 @@ async fn database_of_somebody_else_is_not_filled_with_our_tables() {
 async fn newer_store_is_refused_without_a_byte_written() {
     let place = Place::sqlite();
     history(&place).await;
-    place.tamper("UPDATE meta SET schema_version = 3").await.expect("a newer loopwright");
+    place.tamper("UPDATE meta SET schema_version = 4").await.expect("a newer loopwright");
     let before = std::fs::read(place.file()).expect("the file");
     let Err(refused) = place.open(Mode::Own(OwnerInfo::current(1))).await else { panic!("it was opened") };
-    assert_eq!(refused.kind, StoreErrorKind::Newer { found: 3, known: 2 });
+    assert_eq!(refused.kind, StoreErrorKind::Newer { found: 4, known: 3 });
     assert!(std::fs::read(place.file()).expect("the file") == before);
     let log = std::fs::metadata(place.file().with_file_name("store.db-wal"));
     assert!(log.is_ok_and(|log| log.len() == 0), "a reader makes an empty log and writes nothing");
@@ -282,4 +284,29 @@ async fn store_of_version_one_is_read_by_this_version() {
     // What its rounds had spent is in the ledger, on the day on which they began.
     let old = store.ledger("r0").await.expect("ledger");
     assert_eq!((old[0].start, old[0].day.as_str(), old[0].micros, old[0].known), (-1, "1970-01-01", 34, 0));
+}
+
+#[tokio::test]
+async fn store_of_version_two_is_read_before_and_after_it_is_migrated() {
+    let place = Place::sqlite();
+    std::fs::create_dir_all(place.file().parent().expect("a folder")).expect("the folder");
+    std::fs::write(place.file(), b"").expect("a file to fill");
+    place.tamper(include_str!("fixtures/v2.sql")).await.expect("the fixture");
+    let reader = place.read().await;
+    assert_eq!(reader.ledger("r1").await.expect("ledger").len(), 2);
+    assert_eq!(reader.schedules().await.expect("a store from before schedules"), []);
+    assert_eq!(reader.pending_signals(9).await.expect("none"), []);
+    assert_eq!(reader.last_ms().await.expect("none"), None);
+    let store = place.own().await;
+    let report = store.verify().await.expect("verify");
+    assert_eq!((report.events, report.broken), (6, None));
+    assert_eq!(store.raised("repo-1", "fix", "2026-05-01", "r1").await.expect("raised"), (25, 5));
+    assert_eq!(store.item("repo-1", "fix", "issue-7").await.expect("item").map(|item| item.failures), Some(2));
+    assert_eq!(store.append(batch("r1", 3, "later")).await.expect("append"), 4);
+    assert_eq!(reader.schedules().await.expect("an empty table now"), []);
+    let kept = store.append(Batch::of_rows(1, vec![Change::Schedule(schedule("fix", 9))])).await;
+    kept.expect("it knows time now");
+    assert_eq!(reader.schedules().await.expect("one").len(), 1);
+    let backup = place.file().with_file_name("store.db.bak-v2");
+    assert!(backup.exists(), "the older binary opens the copy");
 }

@@ -1,7 +1,8 @@
 //! Rows to write, with only what a case cares about spelled out.
 
 use loopwright::store::{
-    Batch, Ceiling, Change, InboxRow, ItemRow, LedgerRow, LoopRow, NewEvent, OutboxRow, Reserve, RoundRow, SpendScope,
+    Batch, Ceiling, Change, FlagRow, InboxRow, ItemRow, LedgerRow, LoopRow, MemoryRow, NewEvent, OutboxRow, ReceiptRow,
+    Reserve, RoundRow, ScheduleRow, SignalRow, SpendScope,
 };
 
 pub(crate) fn event(kind: &str) -> NewEvent {
@@ -147,5 +148,73 @@ pub(crate) fn ledger(round: &str, start: i64, model: &str, micros: i64) -> Ledge
         cache_write: 0,
         micros,
         known: 1,
+    }
+}
+
+pub(crate) fn schedule(loop_name: &str, mark_ms: i64) -> ScheduleRow {
+    ScheduleRow {
+        repo: "repo-1".into(),
+        loop_name: loop_name.into(),
+        fingerprint: "f1".into(),
+        mark_ms,
+        paused_ms: None,
+        paused_by: None,
+        paused_why: None,
+        streak: 0,
+        signature: None,
+        wait_until_ms: None,
+        wait_why: None,
+    }
+}
+
+pub(crate) fn receipt(occurrence: &str, due_ms: i64, word: &str) -> ReceiptRow {
+    ReceiptRow {
+        repo: "repo-1".into(),
+        loop_name: "fix".into(),
+        occurrence: occurrence.into(),
+        due_ms,
+        trigger: "daily 02:30".into(),
+        receipt: word.into(),
+        reason: "because".into(),
+        round: None,
+        count: 1,
+        through_ms: None,
+        at_ms: due_ms,
+    }
+}
+
+pub(crate) fn signal(key: &str, at_ms: i64) -> SignalRow {
+    SignalRow {
+        repo: "repo-1".into(),
+        loop_name: "fix".into(),
+        key: key.into(),
+        trigger: "webhook".into(),
+        at_ms,
+        item: Some("pr-7@abc".into()),
+        title: None,
+        data: Some("{}".into()),
+        taken_ms: None,
+    }
+}
+
+pub(crate) fn taken(key: &str) -> Change {
+    Change::SignalTaken { repo: "repo-1".into(), loop_name: "fix".into(), key: key.into() }
+}
+
+pub(crate) fn flag(why: &str) -> FlagRow {
+    FlagRow { name: "stop".into(), at_ms: 4, actor: "ada".into(), why: why.into() }
+}
+
+pub(crate) fn memory(key: &str, at_ms: i64, expires_ms: Option<i64>) -> MemoryRow {
+    MemoryRow {
+        repo: "repo-1".into(),
+        loop_name: "fix".into(),
+        key: key.into(),
+        kind: "fact".into(),
+        text: "the tests need a port".into(),
+        round: "r1".into(),
+        role: "maker".into(),
+        at_ms,
+        expires_ms,
     }
 }

@@ -1,0 +1,1 @@
+-- Version 3 needs no words of SQLite's own.

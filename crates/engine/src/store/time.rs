@@ -1,0 +1,320 @@
+//! The rows of time: where each loop stands, what became of every due moment, what asked for a round, what holds everything,
+//! and what a loop remembers between rounds. What is due and what is kept is decided elsewhere; here it is written and found.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use super::conn::{Arg, Column, Conn, Outcome, Row, args};
+use super::error::StoreErrorKind;
+use super::rows::{Table, insert_sql, quoted, table, upsert_sql};
+
+table! {
+    /// Where one loop stands in time.
+    ScheduleRow in "schedules" by ["repo", "loop_name"];
+    /// The repository's id.
+    repo: String,
+    /// The loop's name.
+    loop_name: String,
+    /// Which cadence the mark belongs to; an edited one has another.
+    fingerprint: String,
+    /// Every due moment at or before it has its receipt.
+    mark_ms: i64,
+    /// Since when the loop is paused.
+    paused_ms: Option<i64>,
+    /// Who paused it.
+    paused_by: Option<String>,
+    /// Why.
+    paused_why: Option<String>,
+    /// How many rounds in a row failed alike.
+    streak: i64,
+    /// What they failed with.
+    signature: Option<String>,
+    /// Until when it backs off.
+    wait_until_ms: Option<i64>,
+    /// Why.
+    wait_why: Option<String>,
+}
+
+table! {
+    /// What became of one occurrence, or of a run of them that ended alike.
+    ReceiptRow in "receipts" by ["repo", "loop_name", "occurrence"];
+    /// The repository's id.
+    repo: String,
+    /// The loop's name.
+    loop_name: String,
+    /// The occurrence's key: `due:…`, `webhook:…`, `push:…`.
+    occurrence: String,
+    /// When it was due.
+    due_ms: i64,
+    /// What made the loop due.
+    trigger: String,
+    /// `started`, `coalesced`, `missed`, `overlap`, `quiet`, `paused`, `stopped`, `no-work`, `open-max`, `backoff` or `failed`.
+    receipt: String,
+    /// The same for people.
+    reason: String,
+    /// The round that was started.
+    round: Option<String>,
+    /// How many occurrences it stands for.
+    count: i64,
+    /// The last of them, when it stands for several.
+    through_ms: Option<i64>,
+    /// When it was written.
+    at_ms: i64,
+}
+
+table! {
+    /// Something outside the clock that asked for a round.
+    SignalRow in "signals" by ["repo", "loop_name", "key"];
+    /// The repository's id.
+    repo: String,
+    /// The loop's name.
+    loop_name: String,
+    /// Which event it was; the same event twice is one signal.
+    key: String,
+    /// What kind of trigger brought it.
+    trigger: String,
+    /// When it came.
+    at_ms: i64,
+    /// The work item it is about.
+    item: Option<String>,
+    /// That item in words.
+    title: Option<String>,
+    /// What came with it, as JSON text.
+    data: Option<String>,
+    /// When a round took it; none while it waits.
+    taken_ms: Option<i64>,
+}
+
+table! {
+    /// A switch that holds for everything, such as the global stop.
+    FlagRow in "flags" by ["name"];
+    /// Which one.
+    name: String,
+    /// Since when.
+    at_ms: i64,
+    /// Who set it.
+    actor: String,
+    /// Why.
+    why: String,
+}
+
+table! {
+    /// One thing that a loop remembers between rounds. Data, never instructions.
+    MemoryRow in "memory" by ["repo", "loop_name", "key"];
+    /// The repository's id.
+    repo: String,
+    /// The loop's name.
+    loop_name: String,
+    /// What it is about; the same key again replaces it.
+    key: String,
+    /// `fact`, `decision`, `failure` or `note`.
+    kind: String,
+    /// What is remembered.
+    text: String,
+    /// The round that wrote it.
+    round: String,
+    /// The role that wrote it, or `engine`.
+    role: String,
+    /// When.
+    at_ms: i64,
+    /// When it is forgotten.
+    expires_ms: Option<i64>,
+}
+
+/// Which receipts of a loop, newest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReceiptsQuery {
+    /// The repository's id.
+    pub repo: String,
+    /// The loop's name.
+    pub loop_name: String,
+    /// Only those before this (`due_ms`, `occurrence`): the last row of the page before.
+    pub before: Option<(i64, String)>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// How much is older than a moment, and no longer needed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Aged {
+    /// Receipts, but those of rounds that are open.
+    pub receipts: i64,
+    /// Signals that were taken.
+    pub signals: i64,
+    /// Memories that have expired.
+    pub memories: i64,
+}
+
+impl Aged {
+    /// Whether nothing is.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+pub(super) const SCHEDULES: &str = "WHERE (repo, loop_name) > ($1, $2) ORDER BY repo, loop_name LIMIT $3";
+pub(super) const SIGNALS_PENDING: &str = "WHERE taken_ms IS NULL ORDER BY at_ms, repo, loop_name, \"key\" LIMIT $1";
+pub(super) const MEMORY: &str = "WHERE repo = $1 AND loop_name = $2 ORDER BY at_ms DESC, \"key\" DESC LIMIT $3";
+pub(super) const FLAGS: &str = "ORDER BY name";
+/// The latest moment that anything was recorded for; each part is one step into an index.
+pub(super) const LAST_MS: &str = "SELECT MAX(at_ms) FROM (\
+     SELECT at_ms FROM events WHERE seq = (SELECT MAX(seq) FROM events) \
+     UNION ALL SELECT MAX(at_ms) FROM receipts) recorded";
+
+/// The `WHERE … LIMIT` of a page of receipts with its values.
+pub(super) fn receipts_page(query: &ReceiptsQuery, limit: i64) -> (String, Vec<Arg<'_>>) {
+    let mut args = vec![query.repo.arg(), query.loop_name.arg()];
+    let before = match &query.before {
+        Some((due_ms, occurrence)) => {
+            args.extend([due_ms.arg(), occurrence.arg()]);
+            "AND (due_ms, occurrence) < ($3, $4) "
+        }
+        None => "",
+    };
+    args.push(Arg::from(limit));
+    let at = args.len();
+    let rest = format!("WHERE repo = $1 AND loop_name = $2 {before}ORDER BY due_ms DESC, occurrence DESC LIMIT ${at}");
+    (rest, args)
+}
+
+/// What is old enough to go, by table: its key, and which rows. Receipts of rounds that are still open stay.
+const OLD: [(&str, &[&str], &str); 3] = [
+    (
+        "receipts",
+        ReceiptRow::KEY,
+        "at_ms < $1 AND (round IS NULL OR round NOT IN (SELECT id FROM rounds WHERE ended_ms IS NULL))",
+    ),
+    ("signals", SignalRow::KEY, "taken_ms IS NOT NULL AND taken_ms < $1"),
+    ("memory", MemoryRow::KEY, "expires_ms IS NOT NULL AND expires_ms < $2"),
+];
+
+/// How much is older than `$1`, or expired at `$2`.
+pub(super) fn aged_sql() -> String {
+    let counts = OLD.map(|(table, _, which)| format!("(SELECT COUNT(*) FROM {table} WHERE {which})"));
+    format!("SELECT {}", counts.join(", "))
+}
+
+pub(super) fn read_aged(row: &Row) -> Outcome<Aged> {
+    Ok(Aged { receipts: row.get(0)?, signals: row.get(1)?, memories: row.get(2)? })
+}
+
+/// Removes what is old, at most `limit` rows of each table, so that no transaction is long.
+pub(super) async fn prune(conn: &mut Conn, before_ms: i64, now_ms: i64, limit: i64) -> Outcome<()> {
+    for (table, key, which) in OLD {
+        let key = quoted(key);
+        // Each statement binds what it names: PostgreSQL counts.
+        let (which, moment) = match which.contains("$2") {
+            true => (which.replace("$2", "$1"), now_ms),
+            false => (which.to_owned(), before_ms),
+        };
+        let sql = format!("DELETE FROM {table} WHERE ({key}) IN (SELECT {key} FROM {table} WHERE {which} LIMIT $2)");
+        conn.exec(sql, args![moment, limit]).await?;
+    }
+    Ok(())
+}
+
+/// How many rows go into one statement: with thousands of loops, a statement a row is what a start would wait for.
+const MANY: usize = 64;
+
+fn many_sql<T: Table>(count: usize, on_conflict: &str) -> String {
+    let width = T::COLUMNS.len();
+    let row = |n: usize| {
+        let holes: Vec<_> = (1..=width).map(|column| format!("${}", n * width + column)).collect();
+        format!("({})", holes.join(", "))
+    };
+    let rows: Vec<_> = (0..count).map(row).collect();
+    format!("INSERT INTO {} ({}) VALUES {} {on_conflict}", T::NAME, quoted(T::COLUMNS), rows.join(", "))
+}
+
+/// Inserts or replaces schedules; of several for one loop the last counts.
+pub(super) async fn put_schedules(conn: &mut Conn, rows: &[&ScheduleRow]) -> Outcome<()> {
+    static MANY_SQL: LazyLock<String> = LazyLock::new(|| {
+        let one = upsert_sql::<ScheduleRow>();
+        let at = one.find("ON CONFLICT").unwrap_or(one.len());
+        many_sql::<ScheduleRow>(MANY, &one[at..])
+    });
+    // PostgreSQL refuses a statement that meets one row twice.
+    let last: BTreeMap<_, _> = rows.iter().map(|row| ((&row.repo, &row.loop_name), *row)).collect();
+    let rows: Vec<_> = last.into_values().collect();
+    for rows in rows.chunks(MANY) {
+        if rows.len() == MANY {
+            let args: Vec<_> = rows.iter().flat_map(|row| row.args()).collect();
+            conn.exec(MANY_SQL.as_str(), &args).await?;
+            continue;
+        }
+        for row in rows {
+            conn.exec(ScheduleRow::upsert(), &row.args()).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Inserts receipts; an occurrence that has one already is a conflict: each due moment ends once.
+pub(super) async fn put_receipts(conn: &mut Conn, rows: &[&ReceiptRow]) -> Outcome<()> {
+    static MANY_SQL: LazyLock<String> = LazyLock::new(|| many_sql::<ReceiptRow>(MANY, "ON CONFLICT DO NOTHING"));
+    static ONE_SQL: LazyLock<String> = LazyLock::new(|| insert_sql::<ReceiptRow>() + " ON CONFLICT DO NOTHING");
+    for rows in rows.chunks(MANY) {
+        if rows.len() == MANY {
+            let args: Vec<_> = rows.iter().flat_map(|row| row.args()).collect();
+            if conn.exec(MANY_SQL.as_str(), &args).await? != MANY as u64 {
+                return Err(StoreErrorKind::Conflict("one of the occurrences already has its receipt".to_owned()));
+            }
+            continue;
+        }
+        for row in rows {
+            if conn.exec(ONE_SQL.as_str(), &row.args()).await? == 0 {
+                let why =
+                    format!("occurrence `{}` of loop `{}` already has its receipt", row.occurrence, row.loop_name);
+                return Err(StoreErrorKind::Conflict(why));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What is to be done with a signal whose key is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Twice {
+    Same,
+    Conflict,
+}
+
+pub(super) async fn put_signal(conn: &mut Conn, row: &SignalRow, twice: Twice) -> Outcome<()> {
+    static SQL: LazyLock<String> = LazyLock::new(|| insert_sql::<SignalRow>() + " ON CONFLICT DO NOTHING");
+    let inserted = conn.exec(SQL.as_str(), &row.args()).await?;
+    if inserted == 0 && twice == Twice::Conflict {
+        return Err(StoreErrorKind::Conflict(format!("signal `{}` is known", row.key)));
+    }
+    Ok(())
+}
+
+/// A signal is taken by one round.
+pub(super) async fn take_signal(conn: &mut Conn, of: [&str; 3], at_ms: i64) -> Outcome<()> {
+    let sql = "UPDATE signals SET taken_ms = $1 \
+               WHERE repo = $2 AND loop_name = $3 AND \"key\" = $4 AND taken_ms IS NULL";
+    let [repo, loop_name, key] = of;
+    match conn.exec(sql, args![at_ms, repo, loop_name, key]).await? {
+        0 => Err(StoreErrorKind::Conflict(format!("signal `{key}` does not wait"))),
+        _ => Ok(()),
+    }
+}
+
+pub(super) async fn drop_flag(conn: &mut Conn, name: &str) -> Outcome<()> {
+    conn.exec("DELETE FROM flags WHERE name = $1", args![name]).await.map(drop)
+}
+
+/// Removes one row of a loop's, or all of them.
+pub(super) async fn drop_of_loop<T: Table>(
+    conn: &mut Conn,
+    repo: &str,
+    loop_name: &str,
+    key: Option<&str>,
+) -> Outcome<()> {
+    let all = format!("DELETE FROM {} WHERE repo = $1 AND loop_name = $2", T::NAME);
+    match key {
+        Some(key) => conn.exec(format!("{all} AND \"key\" = $3"), args![repo, loop_name, key]).await,
+        None => conn.exec(all, args![repo, loop_name]).await,
+    }
+    .map(drop)
+}

@@ -1,0 +1,213 @@
+//! What both databases must do alike about time: schedules, receipts, signals, flags and memory.
+
+use loopwright::store::{
+    Aged, Batch, Change, ReceiptRow, ReceiptsQuery, RoundRow, SignalRow, Store as _, StoreError, StoreErrorKind,
+};
+
+use super::place::Place;
+use super::rows::*;
+
+fn rows(changes: impl IntoIterator<Item = Change>) -> Batch {
+    Batch::of_rows(7, changes.into_iter().collect())
+}
+
+fn is_conflict<T: std::fmt::Debug>(answer: Result<T, StoreError>) -> bool {
+    matches!(answer.expect_err("the store must refuse").kind, StoreErrorKind::Conflict(_))
+}
+
+fn of_fix(before: Option<(i64, String)>, limit: u32) -> ReceiptsQuery {
+    ReceiptsQuery { repo: "repo-1".into(), loop_name: "fix".into(), before, limit }
+}
+
+pub(crate) async fn rows_of_time_read_back(place: Place) {
+    let store = place.own().await;
+    let mut paused = schedule("fix", 10);
+    (paused.paused_ms, paused.paused_by, paused.paused_why) = (Some(3), Some("ada".into()), Some("flaky".into()));
+    (paused.wait_until_ms, paused.wait_why, paused.signature) = (Some(99), Some("limit".into()), Some("s".into()));
+    let changes = [
+        Change::Schedule(paused.clone()),
+        Change::Receipt(receipt("due:a", 5, "quiet")),
+        Change::Signal(signal("webhook:gh:1", 4)),
+        Change::Flag(flag("look")),
+        Change::Memory(memory("port", 6, Some(60))),
+    ];
+    store.append(with(batch("pause-1", 0, "paused"), changes)).await.expect("append");
+    assert_eq!(store.schedule("repo-1", "fix").await.expect("one"), Some(paused.clone()));
+    assert_eq!(store.schedule("repo-1", "none").await.expect("none"), None);
+    assert_eq!(store.schedules().await.expect("all"), [paused]);
+    assert_eq!(store.receipts(of_fix(None, 9)).await.expect("receipts"), [receipt("due:a", 5, "quiet")]);
+    assert_eq!(store.receipt("repo-1", "fix", "due:a").await.expect("one"), Some(receipt("due:a", 5, "quiet")));
+    assert_eq!(store.receipt("repo-1", "fix", "due:b").await.expect("none"), None);
+    assert_eq!(store.pending_signals(9).await.expect("signals"), [signal("webhook:gh:1", 4)]);
+    assert_eq!(store.flags().await.expect("flags"), [flag("look")]);
+    assert_eq!(store.memory("repo-1", "fix").await.expect("memory"), [memory("port", 6, Some(60))]);
+    let later = [
+        Change::Flag(flag("still")),
+        Change::Memory(memory("port", 8, None)),
+        Change::Memory(memory("later", 9, None)),
+        Change::Schedule(schedule("fix", 11)),
+    ];
+    store.append(rows(later)).await.expect("append");
+    assert_eq!(store.flags().await.expect("flags"), [flag("still")], "replaced");
+    let memories = store.memory("repo-1", "fix").await.expect("memory");
+    assert_eq!(memories, [memory("later", 9, None), memory("port", 8, None)], "latest first");
+    assert_eq!(store.schedules().await.expect("all"), [schedule("fix", 11)]);
+    store.append(rows([Change::FlagGone { name: "stop".into() }])).await.expect("append");
+    store.append(rows([Change::FlagGone { name: "stop".into() }])).await.expect("it is gone already");
+    assert_eq!(store.flags().await.expect("flags"), []);
+}
+
+pub(crate) async fn receipts_come_in_pages_newest_first(place: Place) {
+    let store = place.own().await;
+    let other = ReceiptRow { loop_name: "other".into(), ..receipt("due:x", 50, "missed") };
+    // Two due at one moment: the key decides, by its bytes in every locale.
+    let moments = [("due:a", 1), ("due:B", 2), ("due:a2", 2), ("due:d", 4)];
+    let changes = moments.map(|(occurrence, due_ms)| Change::Receipt(receipt(occurrence, due_ms, "missed")));
+    store.append(rows(changes.into_iter().chain([Change::Receipt(other)]))).await.expect("append");
+    let mut before = None;
+    let mut seen = Vec::new();
+    loop {
+        let page = store.receipts(of_fix(before.take(), 2)).await.expect("a page");
+        let Some(last) = page.last() else { break };
+        before = Some((last.due_ms, last.occurrence.clone()));
+        seen.extend(page.into_iter().map(|row| row.occurrence));
+    }
+    assert_eq!(seen, ["due:d", "due:a2", "due:B", "due:a"]);
+}
+
+pub(crate) async fn occurrence_has_one_receipt(place: Place) {
+    let store = place.own().await;
+    store.append(rows([Change::Receipt(receipt("due:a", 5, "quiet"))])).await.expect("append");
+    let again = [Change::Schedule(schedule("fix", 99)), Change::Receipt(receipt("due:a", 5, "started"))];
+    assert!(is_conflict(store.append(rows(again)).await));
+    let first = store.receipt("repo-1", "fix", "due:a").await.expect("one").expect("a receipt");
+    assert_eq!(first.receipt, "quiet", "the first word stands");
+    assert_eq!(store.schedules().await.expect("none"), [], "and nothing of the batch was kept");
+    // The same within one batch, alone and among many.
+    let twice = |many: usize| {
+        let fresh = (0..many).map(|n| Change::Receipt(receipt(&format!("due:{n}"), 6, "missed")));
+        rows(fresh.chain([Change::Receipt(receipt("due:0", 6, "missed"))]))
+    };
+    for many in [1, 63, 64, 127] {
+        assert!(is_conflict(store.append(twice(many)).await), "{many}");
+    }
+    let elsewhere = ReceiptRow { loop_name: "other".into(), ..receipt("due:a", 5, "missed") };
+    store.append(rows([Change::Receipt(elsewhere)])).await.expect("another loop's occurrence is another one");
+}
+
+pub(crate) async fn signal_is_heard_once_and_taken_once(place: Place) {
+    let store = place.own().await;
+    store.append(rows([Change::NewSignal(signal("a", 4)), Change::NewSignal(signal("b", 3))])).await.expect("append");
+    let changed = SignalRow { title: Some("forged".into()), ..signal("a", 9) };
+    store.append(rows([Change::Signal(changed.clone())])).await.expect("the same signal");
+    assert!(is_conflict(store.append(rows([Change::NewSignal(changed)])).await));
+    let pending = store.pending_signals(9).await.expect("pending");
+    assert_eq!(pending, [signal("b", 3), signal("a", 4)], "oldest first, as they came first");
+    assert_eq!(store.pending_signals(1).await.expect("pending"), [signal("b", 3)]);
+    let birth = [Change::Round(round("r1", 1)), taken("b")];
+    store.append(with(batch("r1", 0, "started"), birth)).await.expect("a round takes it");
+    let again = with(batch("r2", 0, "started"), [Change::Round(round("r2", 1)), taken("b")]);
+    assert!(is_conflict(store.append(again).await));
+    assert!(is_conflict(store.append(rows([taken("unheard")])).await));
+    assert_eq!(store.round("r2").await.expect("none"), None);
+    assert_eq!(store.pending_signals(9).await.expect("pending"), [signal("a", 4)]);
+    let kept = store.signal("repo-1", "fix", "b").await.expect("signal").expect("it is known");
+    assert_eq!(kept.taken_ms, Some(1_000));
+    assert!(is_conflict(store.append(rows([Change::NewSignal(signal("b", 9))])).await), "taken is known too");
+}
+
+pub(crate) async fn thousands_of_rows_are_one_batch(place: Place) {
+    let store = place.own().await;
+    let loops = (0..2_500).map(|n| Change::Schedule(schedule(&format!("l{n:05}"), n)));
+    // Of two rows for one loop the later counts, also far apart.
+    let last = [Change::Schedule(schedule("l00000", 77))];
+    let receipts = (0..200).map(|n| Change::Receipt(receipt(&format!("due:{n}"), n, "missed")));
+    store.append(rows(loops.chain(last).chain(receipts))).await.expect("append");
+    let all = store.schedules().await.expect("all of them, a page at a time");
+    assert_eq!(all.len(), 2_500);
+    assert_eq!(all[0].mark_ms, 77);
+    assert!(all.windows(2).all(|two| two[0].loop_name < two[1].loop_name));
+    assert_eq!(store.receipts(of_fix(None, 1_000)).await.expect("receipts").len(), 200);
+}
+
+pub(crate) async fn rows_without_a_round_need_no_event(place: Place) {
+    let store = place.own().await;
+    assert_eq!(store.append(rows([Change::Schedule(schedule("fix", 1))])).await.expect("append"), 0);
+    assert_eq!(store.append(rows([Change::Schedule(schedule("fix", 2))])).await.expect("append"), 0);
+    let stray = Batch { events: vec![event("x")], ..rows([]) };
+    let refused = store.append(stray).await.expect_err("an event of no round").kind;
+    assert!(matches!(refused, StoreErrorKind::Invalid(_)), "{refused:?}");
+    store.append(batch("r1", 0, "started")).await.expect("append");
+    assert!(store.verify().await.expect("verify").is_ok());
+}
+
+pub(crate) async fn pruning_keeps_what_is_open_or_waits(place: Place) {
+    let store = place.own().await;
+    let of_round = |id: &str| ReceiptRow { round: Some(id.into()), ..receipt(&format!("due:{id}"), 5, "started") };
+    let ended = RoundRow { ended_ms: Some(6), ..round("over", 5) };
+    let changes = [
+        Change::Round(round("open", 5)),
+        Change::Round(ended),
+        Change::Receipt(of_round("open")),
+        Change::Receipt(of_round("over")),
+        Change::Receipt(receipt("due:old", 5, "missed")),
+        Change::Receipt(receipt("due:new", 50, "missed")),
+        Change::Signal(signal("waits", 1)),
+        Change::Signal(SignalRow { taken_ms: Some(2), ..signal("taken", 1) }),
+        Change::Signal(SignalRow { taken_ms: Some(50), ..signal("taken-late", 1) }),
+        Change::Memory(memory("expired", 1, Some(60))),
+        Change::Memory(memory("valid", 1, Some(99))),
+        Change::Memory(memory("kept", 1, None)),
+    ];
+    store.append(with(batch("open", 0, "started"), changes)).await.expect("append");
+    let aged = store.aged(40, 70).await.expect("aged");
+    assert_eq!(aged, Aged { receipts: 2, signals: 1, memories: 1 });
+    let prune = |limit| Batch::of_rows(70, vec![Change::Prune { before_ms: 40, limit }]);
+    store.append(prune(1)).await.expect("a part");
+    assert_eq!(store.aged(40, 70).await.expect("aged"), Aged { receipts: 1, ..Aged::default() });
+    store.append(prune(9)).await.expect("the rest");
+    assert!(store.aged(40, 70).await.expect("aged").is_nothing());
+    let left: Vec<_> = store.receipts(of_fix(None, 9)).await.expect("receipts");
+    assert_eq!(left.iter().map(|row| row.occurrence.as_str()).collect::<Vec<_>>(), ["due:new", "due:open"]);
+    assert_eq!(store.pending_signals(9).await.expect("pending").len(), 1);
+    assert!(store.signal("repo-1", "fix", "taken-late").await.expect("signal").is_some());
+    assert_eq!(store.memory("repo-1", "fix").await.expect("memory").len(), 2);
+}
+
+pub(crate) async fn forgetting_is_for_one_loop(place: Place) {
+    let store = place.own().await;
+    let other = |key: &str| loopwright::store::MemoryRow { loop_name: "other".into(), ..memory(key, 1, None) };
+    let changes = [
+        Change::Item(item("a", 1)),
+        Change::Item(item("b", 3)),
+        Change::Memory(memory("a", 1, None)),
+        Change::Memory(memory("b", 2, None)),
+        Change::Memory(other("a")),
+    ];
+    store.append(rows(changes)).await.expect("append");
+    let (repo, loop_name) = ("repo-1".to_owned(), "fix".to_owned());
+    let one = [
+        Change::ItemGone { repo: repo.clone(), loop_name: loop_name.clone(), key: Some("a".into()) },
+        Change::MemoryGone { repo: repo.clone(), loop_name: loop_name.clone(), key: Some("b".into()) },
+    ];
+    store.append(rows(one)).await.expect("append");
+    assert_eq!(store.items("repo-1", "fix", 9).await.expect("items"), [item("b", 3)]);
+    assert_eq!(store.memory("repo-1", "fix").await.expect("memory"), [memory("a", 1, None)]);
+    let all = [
+        Change::ItemGone { repo: repo.clone(), loop_name: loop_name.clone(), key: None },
+        Change::MemoryGone { repo, loop_name, key: None },
+    ];
+    store.append(rows(all)).await.expect("append");
+    assert_eq!(store.items("repo-1", "fix", 9).await.expect("items"), []);
+    assert_eq!(store.memory("repo-1", "fix").await.expect("memory"), []);
+    assert_eq!(store.memory("repo-1", "other").await.expect("memory").len(), 1);
+}
+
+pub(crate) async fn latest_moment_is_that_of_the_last_event_or_receipt(place: Place) {
+    let store = place.own().await;
+    assert_eq!(store.last_ms().await.expect("none"), None);
+    store.append(batch("r1", 0, "started")).await.expect("append");
+    assert_eq!(store.last_ms().await.expect("an event's"), Some(1_000));
+    store.append(rows([Change::Receipt(receipt("due:a", 5_000, "missed"))])).await.expect("append");
+    assert_eq!(store.last_ms().await.expect("a receipt's"), Some(5_000));
+}
