@@ -108,6 +108,7 @@ mod sink;
 pub mod staging;
 pub mod store;
 pub mod toolchains;
+pub mod triggers;
 pub mod workspace;
 
 pub use engine::{Engine, Identity, Settings};

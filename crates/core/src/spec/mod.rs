@@ -36,7 +36,7 @@ pub use output::{ActionKind, OutputSpec};
 pub use problem::{Problem, ProblemKind, Problems};
 pub use schema::schema;
 pub use seed::Unread;
-pub use triggers::{CatchUp, ItemsForm, Overlap, ProbeSpec, Triggers};
+pub use triggers::{CatchUp, ItemsForm, OWN_BRANCHES, Overlap, ProbeSpec, Triggers};
 
 use crate::level::LoopLevel;
 use crate::units::Span;

@@ -66,6 +66,9 @@ impl Triggers {
     }
 }
 
+/// What branches of this program's own making begin with; what happens on them makes no loop due.
+pub const OWN_BRANCHES: [&str; 2] = ["loop/", "take/"];
+
 /// What happens to missed occurrences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

@@ -5,7 +5,7 @@ use crate::name::LoopName;
 use crate::spec::path::Path;
 use crate::spec::problem::quoted;
 use crate::spec::reader::value::{listed, nearest};
-use crate::spec::{CatchUp, ProbeSpec, Triggers, when};
+use crate::spec::{CatchUp, OWN_BRANCHES, ProbeSpec, Triggers, when};
 
 /// Probes that are part of the product.
 const PROBES: [&str; 6] = ["commits", "failing-ci", "open-prs", "open-issues", "outdated", "files"];
@@ -19,6 +19,10 @@ pub(super) fn check(rules: &mut Rules, on: &Triggers) {
     paths::globs(rules, &path.key("files"), &on.files);
     for (at, branch) in on.push.iter().enumerate() {
         paths::branch(rules, path.key("push").index(at), branch);
+        if OWN_BRANCHES.iter().any(|own| branch.starts_with(own)) {
+            let what = format!("{} is a branch of loops' own making", quoted(branch));
+            rules.object(path.key("push").index(at), what, "name a branch that people push to");
+        }
     }
     for (at, name) in on.after.iter().enumerate() {
         if let Err(error) = LoopName::parse(name) {

@@ -1,0 +1,57 @@
+//! Signals of changed files: which changes they are is their key, so that the same change heard twice is one signal.
+
+use super::signal::SignalRow;
+use loopwright_core::hash;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+/// Paths that a signal names; the rest is counted.
+const NAMED_MAX: usize = 100;
+/// Digits of a key's hash.
+const DIGITS: usize = 32;
+
+/// The signal that files of a working copy changed; none when no path is left.
+pub(super) fn changed<'a>(
+    repo: &str,
+    loop_name: &str,
+    root: &Path,
+    paths: impl Iterator<Item = &'a str>,
+    now_ms: i64,
+) -> Option<SignalRow> {
+    let paths: Vec<&str> = paths.collect();
+    let (first, count) = (paths.first()?, paths.len());
+    let facts: Vec<String> = paths.iter().map(|path| format!("{path}\n{}", revision(&root.join(path)))).collect();
+    let fields: Vec<&[u8]> = facts.iter().map(String::as_bytes).collect();
+    let title = if count == 1 { format!("`{first}` changed") } else { format!("{count} files changed") };
+    let named: Vec<&&str> = paths.iter().take(NAMED_MAX).collect();
+    let data = serde_json::json!({ "count": count, "paths": named });
+    Some(row(repo, loop_name, &hash::of_fields(&fields), title, Some(data.to_string()), now_ms))
+}
+
+/// The signal that something changed and nobody knows what.
+pub(super) fn lost(repo: &str, loop_name: &str, now_ms: i64) -> SignalRow {
+    let digest = hash::of_fields(&[b"lost", &now_ms.to_le_bytes()]);
+    row(repo, loop_name, &digest, "files changed, too many at once to tell which".to_owned(), None, now_ms)
+}
+
+fn row(repo: &str, loop_name: &str, digest: &str, title: String, data: Option<String>, now_ms: i64) -> SignalRow {
+    SignalRow {
+        repo: repo.to_owned(),
+        loop_name: loop_name.to_owned(),
+        key: format!("files:{}", &digest[..DIGITS]),
+        trigger: "files".to_owned(),
+        at_ms: now_ms,
+        item: None,
+        title: Some(title),
+        data,
+        taken_ms: None,
+    }
+}
+
+/// What tells one state of a file from another. Not its content: a file that is changed and changed back changed twice.
+fn revision(path: &Path) -> String {
+    match path.symlink_metadata() {
+        Ok(meta) => format!("{}.{:09}:{}:{}", meta.mtime(), meta.mtime_nsec(), meta.size(), meta.ino()),
+        Err(_) => "gone".to_owned(),
+    }
+}

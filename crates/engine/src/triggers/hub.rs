@@ -1,0 +1,464 @@
+//! What is watched and why, what was heard and not yet looked at, and what is made of it. [`super::watch`] says when.
+
+use super::inotify::{Inotify, Seen, What};
+use super::look;
+use super::reach::Reach;
+use super::roster::{Watched, is_own_branch};
+use super::signal::{New, SignalRow, Signals};
+use super::walk::{self, Ground, WATCHES_MAX};
+use super::{files, hooks};
+use crate::clock::Clock;
+use crate::git::{Git, UserRepo};
+use crate::places;
+use crate::round::chain;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Changed paths that are told apart; more are "many".
+const PATHS_MAX: usize = 10_000;
+
+/// Why a folder is watched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Role {
+    /// It is part of a working copy, at this path from its root.
+    Tree(String),
+    /// It is git's own folder, of which one file and one folder matter.
+    Git,
+    /// It holds branches.
+    Refs,
+    /// It holds loop files or what they name.
+    Loops,
+    /// Hooks touch files in it.
+    Poke,
+}
+
+#[derive(Debug)]
+struct Place {
+    dir: PathBuf,
+    /// For which repositories, and why.
+    roles: Vec<(String, Role)>,
+}
+
+#[derive(Debug)]
+struct Known {
+    watched: Watched,
+    ground: Ground,
+    /// The commit of each branch that loops wait for, as last seen.
+    heads: BTreeMap<String, String>,
+}
+
+/// What was heard of one repository.
+#[derive(Debug, Default)]
+struct Heard {
+    paths: BTreeSet<String>,
+    folders: BTreeSet<String>,
+    branches: bool,
+    loops: bool,
+    /// Something was missed, or too much happened to tell it apart.
+    lost: bool,
+}
+
+pub(super) struct Hub {
+    inotify: Option<Arc<Inotify>>,
+    git: Git,
+    state: PathBuf,
+    clock: Arc<dyn Clock>,
+    signals: Arc<dyn Signals>,
+    known: BTreeMap<String, Known>,
+    places: HashMap<i32, Place>,
+    heard: BTreeMap<String, Heard>,
+}
+
+impl Hub {
+    pub(super) fn new(git: Git, state: &Path, clock: Arc<dyn Clock>, signals: Arc<dyn Signals>) -> Self {
+        let inotify = Inotify::open().map_err(|error| signals.note(&format!("nothing can be watched here: {error}")));
+        Self {
+            inotify: inotify.ok().map(Arc::new),
+            git,
+            state: state.canonicalize().unwrap_or_else(|_| state.to_owned()),
+            clock,
+            signals,
+            known: BTreeMap::new(),
+            places: HashMap::new(),
+            heard: BTreeMap::new(),
+        }
+    }
+
+    pub(super) async fn news(&self) -> std::io::Result<Vec<Seen>> {
+        match &self.inotify {
+            Some(inotify) => inotify.news().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Notes news; the answer is whether there is anything to look at.
+    pub(super) fn hear(&mut self, news: std::io::Result<Vec<Seen>>) -> bool {
+        match news {
+            Ok(seen) => seen.iter().map(|seen| self.hear_one(seen)).filter(|matters| *matters).count() > 0,
+            Err(error) => {
+                self.signals.note(&format!("files and branches are watched no more: {error}"));
+                self.inotify = None;
+                false
+            }
+        }
+    }
+
+    fn hear_one(&mut self, seen: &Seen) -> bool {
+        match seen.what {
+            What::Overflow => {
+                self.signals.note("more files changed than the kernel could tell; everything is looked at again");
+                for id in self.known.keys() {
+                    self.heard.entry(id.clone()).or_default().lost = true;
+                }
+                return !self.known.is_empty();
+            }
+            What::Ended => {
+                self.places.remove(&seen.wd);
+                return false;
+            }
+            What::Made | What::There | What::Gone => {}
+        }
+        let Some(place) = self.places.get(&seen.wd) else { return false };
+        let (path, roles) = (place.dir.join(&seen.name), place.roles.clone());
+        let mut any = false;
+        for (repo, role) in roles {
+            any |= self.hear_as(&repo, &role, seen, &path);
+        }
+        if seen.is_dir && seen.what == What::Gone {
+            self.forget_below(&path);
+        }
+        any
+    }
+
+    /// One piece of news for one repository; the answer is whether it means anything there.
+    fn hear_as(&mut self, repo: &str, role: &Role, seen: &Seen, path: &Path) -> bool {
+        match role {
+            Role::Tree(folder) => {
+                return self.hear_file(repo, &walk::join(folder, &seen.name.to_string_lossy()), seen, path);
+            }
+            Role::Git if seen.name == "packed-refs" || seen.name == "refs" => self.heard(repo).branches = true,
+            Role::Git => return false,
+            Role::Refs if seen.is_dir && seen.what != What::Gone => {
+                self.watch_refs(repo, path);
+                self.heard(repo).branches = true;
+            }
+            // Git writes a lock beside a branch and moves it over: only the move counts.
+            Role::Refs if seen.what == What::Made || seen.name.to_string_lossy().ends_with(".lock") => return false,
+            Role::Refs => self.heard(repo).branches = true,
+            Role::Loops if seen.what == What::Made && !seen.is_dir => return false,
+            Role::Loops => self.heard(repo).loops = true,
+            Role::Poke => match seen.name.to_str().filter(|id| self.known.contains_key(*id)) {
+                Some(id) => self.heard(id).branches = true,
+                None => return false,
+            },
+        }
+        true
+    }
+
+    fn hear_file(&mut self, repo: &str, name: &str, seen: &Seen, path: &Path) -> bool {
+        let Some(reach) = self.known.get(repo).map(|known| &known.ground.reach) else { return false };
+        let matters = if seen.is_dir { reach.may_hold(name) } else { reach.matches(name) };
+        // A new file is told again when its writer is done, unless it is another name of one that is.
+        let is_unfinished = || path.symlink_metadata().is_ok_and(|meta| meta.is_file() && meta.nlink() == 1);
+        if !matters || seen.name == ".git" || (seen.what == What::Made && !seen.is_dir && is_unfinished()) {
+            return false;
+        }
+        let heard = self.heard.entry(repo.to_owned()).or_default();
+        if seen.is_dir && seen.what != What::Gone {
+            heard.folders.insert(name.to_owned());
+        }
+        heard.paths.insert(name.to_owned());
+        if heard.paths.len() + heard.folders.len() > PATHS_MAX {
+            (heard.paths, heard.folders, heard.lost) = (BTreeSet::new(), BTreeSet::new(), true);
+        }
+        true
+    }
+
+    fn heard(&mut self, repo: &str) -> &mut Heard {
+        self.heard.entry(repo.to_owned()).or_default()
+    }
+
+    fn forget_below(&mut self, path: &Path) {
+        let Some(inotify) = &self.inotify else { return };
+        self.places.retain(|wd, place| {
+            let stays = !place.dir.starts_with(path);
+            if !stays {
+                inotify.forget(*wd);
+            }
+            stays
+        });
+    }
+}
+
+/// What is watched.
+impl Hub {
+    /// Changes what is watched; the answer is whether everything that had to be recorded was.
+    pub(super) async fn set(&mut self, watched: Vec<Watched>) -> bool {
+        let mut before = std::mem::take(&mut self.places);
+        let mut heads: BTreeMap<_, _> =
+            std::mem::take(&mut self.known).into_iter().map(|(id, known)| (id, known.heads)).collect();
+        self.watch_pokes();
+        for one in watched {
+            let id = one.repo.id.clone();
+            let patterns: Vec<&String> = one.loops.iter().flat_map(|one| &one.on.files).collect();
+            let ground = self.ground(&one.repo, Reach::of(&patterns)).await;
+            self.known.insert(id.clone(), Known { watched: one, ground, heads: heads.remove(&id).unwrap_or_default() });
+            self.watch_repo(&id).await;
+        }
+        before.retain(|wd, _| !self.places.contains_key(wd));
+        if let Some(inotify) = &self.inotify {
+            before.keys().for_each(|wd| inotify.forget(*wd));
+        }
+        self.heard.retain(|id, _| self.known.contains_key(id));
+        for (id, known) in &self.known {
+            if known.watched.loops.iter().any(|one| !one.on.push.is_empty()) {
+                self.heard.entry(id.clone()).or_default().branches = true;
+            }
+        }
+        self.settle_branches().await
+    }
+
+    async fn ground(&self, repo: &UserRepo, reach: Reach) -> Ground {
+        let ignored = match reach.is_empty() {
+            true => Ok(BTreeSet::new()),
+            false => look::ignored_folders(&self.git, repo).await,
+        };
+        let ignored = ignored.unwrap_or_else(|error| {
+            self.signals.note(&format!("`{}`: ignored folders are watched too: {}", repo.id, chain(&error)));
+            BTreeSet::new()
+        });
+        Ground { root: repo.work_tree.clone(), state: self.state.clone(), reach, ignored }
+    }
+
+    async fn watch_repo(&mut self, id: &str) {
+        let Some(Known { watched, .. }) = self.known.get(id) else { return };
+        let (repo, waits) = (watched.repo.clone(), watched.loops.iter().any(|one| !one.on.push.is_empty()));
+        for folder in [".loopwright", ".loopwright/loops", ".loopwright/skills", ".loopwright/prompts"] {
+            self.watch_as(&repo.work_tree.join(folder), id, Role::Loops);
+        }
+        if waits {
+            self.watch_as(&repo.common_dir, id, Role::Git);
+            self.watch_as(&repo.common_dir.join("reftable"), id, Role::Refs);
+            self.watch_refs(id, &repo.common_dir.join("refs/heads"));
+        }
+        self.watch_tree(id, vec![String::new()]).await;
+    }
+
+    fn watch_pokes(&mut self) {
+        let folder = hooks::poke_folder(&self.state);
+        if let Err(error) = places::make_dir(&folder) {
+            self.signals.note(&format!("hooks cannot reach this daemon: {}", chain(&error)));
+        }
+        self.watch_as(&folder, "", Role::Poke);
+    }
+
+    /// A folder of branches and those below it.
+    fn watch_refs(&mut self, id: &str, folder: &Path) {
+        let mut waiting = vec![folder.to_owned()];
+        while let Some(folder) = waiting.pop() {
+            if !self.watch_as(&folder, id, Role::Refs) {
+                continue;
+            }
+            let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+            waiting.extend(entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|e| e.path()));
+        }
+    }
+
+    /// Folders of a working copy and those below them; the answer is the files in them.
+    async fn watch_tree(&mut self, id: &str, start: Vec<String>) -> Vec<String> {
+        let (Some(inotify), Some(known)) = (self.inotify.clone(), self.known.get(id)) else { return Vec::new() };
+        if known.ground.reach.is_empty() {
+            return Vec::new();
+        }
+        let (ground, room) = (known.ground.clone(), WATCHES_MAX.saturating_sub(self.places.len()));
+        let found = tokio::task::spawn_blocking(move || walk::walk(&inotify, &ground, &start, room)).await;
+        let found = found.unwrap_or_default();
+        for (wd, dir, folder) in found.watches {
+            self.add(wd, dir, id, Role::Tree(folder));
+        }
+        if found.is_full {
+            self.signals.note(&format!(
+                "`{id}`: not all folders are watched, there are too many; narrow `files:`, or use a cadence with `probe: files`"
+            ));
+        }
+        found.files
+    }
+
+    fn watch_as(&mut self, dir: &Path, id: &str, role: Role) -> bool {
+        let Some(inotify) = &self.inotify else { return false };
+        if self.places.len() >= WATCHES_MAX {
+            return false;
+        }
+        match inotify.watch(dir) {
+            Ok(wd) => self.add(wd, dir.to_owned(), id, role),
+            Err(_) => return false,
+        }
+        true
+    }
+
+    fn add(&mut self, wd: i32, dir: PathBuf, id: &str, role: Role) {
+        let place = self.places.entry(wd).or_insert_with(|| Place { dir: dir.clone(), roles: Vec::new() });
+        place.dir = dir;
+        if !place.roles.iter().any(|(of, is)| of == id && *is == role) {
+            place.roles.push((id.to_owned(), role));
+        }
+    }
+}
+
+/// What is made of the news.
+impl Hub {
+    /// Looks at what was heard; the answer is whether all of it was recorded.
+    pub(super) async fn settle(&mut self) -> bool {
+        let mut whole = self.settle_branches().await;
+        for (id, mut heard) in std::mem::take(&mut self.heard) {
+            if heard.loops {
+                self.signals.loops_changed(&id);
+            }
+            let told = match heard.lost {
+                true => self.settle_lost(&id).await,
+                false => self.settle_files(&id, &mut heard).await,
+            };
+            if !told {
+                self.heard.insert(id, Heard { loops: false, ..heard });
+                whole = false;
+            }
+        }
+        whole
+    }
+
+    /// After lost news: everything is watched anew, and each loop that waits for files is due once.
+    async fn settle_lost(&mut self, id: &str) -> bool {
+        let Some(known) = self.known.get(id) else { return true };
+        let repo = known.watched.repo.clone();
+        let ground = self.ground(&repo, known.ground.reach.clone()).await;
+        self.known.entry(id.to_owned()).and_modify(|known| known.ground = ground);
+        self.watch_repo(id).await;
+        self.heard(id).branches = true;
+        let mut whole = self.settle_branches().await;
+        self.heard.remove(id);
+        let now_ms = self.clock.now_ms();
+        for name in self.waiting_for_files(id, |_| true) {
+            whole &= self.send(files::lost(id, &name, now_ms)).await;
+        }
+        whole
+    }
+
+    async fn settle_files(&mut self, id: &str, heard: &mut Heard) -> bool {
+        let Some(known) = self.known.get(id) else { return true };
+        let (repo, reach) = (known.watched.repo.clone(), known.ground.reach.clone());
+        if !heard.folders.is_empty() {
+            let ground = self.ground(&repo, reach.clone()).await;
+            self.known.entry(id.to_owned()).and_modify(|known| known.ground = ground);
+            let folders = std::mem::take(&mut heard.folders).into_iter().collect();
+            heard.paths.extend(self.watch_tree(id, folders).await);
+        }
+        let asked: Vec<String> = heard.paths.iter().filter(|path| reach.matches(path)).cloned().collect();
+        let ignored = look::ignored_among(&self.git, &repo, &asked).await.unwrap_or_else(|error| {
+            self.signals.note(&format!("`{id}`: ignored files count too: {}", chain(&error)));
+            BTreeSet::new()
+        });
+        let root = repo.work_tree;
+        let changed: Vec<&String> = asked.iter().filter(|path| !ignored.contains(*path)).collect();
+        let now_ms = self.clock.now_ms();
+        let mut whole = true;
+        for name in self.waiting_for_files(id, |own| changed.iter().any(|path| own.matches(path))) {
+            let own = self.reach_of(id, &name);
+            let of_loop = changed.iter().filter(|path| own.matches(path)).map(|path| path.as_str());
+            let row = files::changed(id, &name, &root, of_loop, now_ms);
+            whole &= match row {
+                Some(row) => self.send(row).await,
+                None => true,
+            };
+        }
+        whole
+    }
+
+    fn reach_of(&self, id: &str, name: &str) -> Reach {
+        let loops = self.known.get(id).into_iter().flat_map(|known| &known.watched.loops);
+        loops.filter(|one| one.name == name).map(|one| Reach::of(&one.on.files)).next().unwrap_or_default()
+    }
+
+    fn waiting_for_files(&self, id: &str, cares: impl Fn(&Reach) -> bool) -> Vec<String> {
+        let loops = self.known.get(id).into_iter().flat_map(|known| &known.watched.loops);
+        let waiting = loops.filter(|one| !one.on.files.is_empty() && cares(&Reach::of(&one.on.files)));
+        waiting.map(|one| one.name.clone()).collect()
+    }
+
+    /// One look at the branches of every repository in which one may have moved.
+    async fn settle_branches(&mut self) -> bool {
+        let asked: Vec<String> = self.heard.iter().filter(|(_, heard)| heard.branches).map(|(id, _)| id.clone()).collect();
+        let mut whole = true;
+        for id in asked {
+            let told = self.look_at_branches(&id).await;
+            self.heard(&id).branches = !told;
+            whole &= told;
+        }
+        whole
+    }
+
+    async fn look_at_branches(&mut self, id: &str) -> bool {
+        let Some(known) = self.known.get(id) else { return true };
+        let watched = known.watched.clone();
+        let branches = watched.loops.iter().flat_map(|one| &one.on.push).map(String::as_str);
+        let branches: BTreeSet<&str> = branches.filter(|branch| !is_own_branch(branch)).collect();
+        let heads = match look::heads(&self.git, &watched.repo, &branches).await {
+            Ok(heads) => heads,
+            Err(error) => {
+                self.signals.note(&format!("`{id}`: branches cannot be looked at: {}", chain(&error)));
+                return false;
+            }
+        };
+        let mut whole = true;
+        for (branch, head) in heads {
+            for one in watched.loops.iter().filter(|one| one.on.push.contains(&branch)) {
+                whole &= self.moved(id, &one.name, &branch, &head).await;
+            }
+            if let Some(known) = self.known.get_mut(id).filter(|_| whole) {
+                known.heads.insert(branch, head.oid);
+            }
+        }
+        whole
+    }
+
+    /// A branch that a loop never heard of is where the loop begins; from then on, every move counts.
+    async fn moved(&self, id: &str, name: &str, branch: &str, head: &look::Head) -> bool {
+        let prefix = format!("push:{branch}:");
+        let before = self.known.get(id).and_then(|known| known.heads.get(branch)).cloned();
+        let is_begun = match self.signals.has_any(id, name, &prefix).await {
+            Ok(is_begun) => is_begun,
+            Err(error) => {
+                self.signals.note(&format!("`{id}/{name}`: {}", chain(&error)));
+                return false;
+            }
+        };
+        let now_ms = self.clock.now_ms();
+        let data = serde_json::json!({ "branch": branch, "from": before, "to": head.oid, "subject": head.subject });
+        let short = &head.oid[..head.oid.len().min(12)];
+        self.send(SignalRow {
+            repo: id.to_owned(),
+            loop_name: name.to_owned(),
+            key: format!("{prefix}{}", head.oid),
+            trigger: "push".to_owned(),
+            at_ms: now_ms,
+            item: None,
+            title: Some(format!("`{branch}` is at {short}")),
+            data: Some(data.to_string()),
+            taken_ms: (!is_begun).then_some(now_ms),
+        })
+        .await
+    }
+
+    /// Hands a signal over; the answer is whether it is recorded.
+    async fn send(&self, row: SignalRow) -> bool {
+        let place = format!("{}/{}", row.repo, row.loop_name);
+        match self.signals.signal(row).await {
+            Ok(New::Yes | New::Known) => true,
+            Err(error) => {
+                self.signals.note(&format!("`{place}`: a signal could not be recorded: {}", chain(&error)));
+                false
+            }
+        }
+    }
+}

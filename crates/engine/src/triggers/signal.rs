@@ -1,0 +1,57 @@
+//! A signal: something happened for which a loop is due. Its key says what happened, so that the same thing told twice, by
+//! whichever way, is one signal.
+
+use crate::error::EngineError;
+use loopwright_core::BoxFuture;
+
+/// One thing that makes one loop due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignalRow {
+    /// The repository.
+    pub repo: String,
+    /// The loop.
+    pub loop_name: String,
+    /// What happened: `push:main:4f2…`, `webhook:github:9c1…`, `files:77a…`.
+    pub key: String,
+    /// The kind of trigger: `push`, `webhook`, `files`.
+    pub trigger: String,
+    /// When.
+    pub at_ms: i64,
+    /// The item it is about, bound to its revision.
+    pub item: Option<String>,
+    /// A line about it; untrusted.
+    pub title: Option<String>,
+    /// More about it, as JSON; untrusted.
+    pub data: Option<String>,
+    /// When a round took it; a row that comes with a moment only says that this is known.
+    pub taken_ms: Option<i64>,
+}
+
+/// Whether a signal was news.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum New {
+    /// It is recorded, and its loop is due.
+    Yes,
+    /// It was there before; nothing follows.
+    Known,
+}
+
+/// Where signals go. A signal is durable when the answer is there.
+pub trait Signals: Send + Sync {
+    /// Records a signal and makes its loop due, unless it is known. One that is taken already is recorded and nothing more.
+    fn signal(&self, signal: SignalRow) -> BoxFuture<'_, Result<New, EngineError>>;
+
+    /// Whether a loop ever had a signal whose key starts so.
+    fn has_any<'a>(
+        &'a self,
+        repo: &'a str,
+        loop_name: &'a str,
+        prefix: &'a str,
+    ) -> BoxFuture<'a, Result<bool, EngineError>>;
+
+    /// The loop files of a repository changed.
+    fn loops_changed(&self, _repo: &str) {}
+
+    /// Something that people should know: what cannot be watched, what was lost.
+    fn note(&self, _text: &str) {}
+}

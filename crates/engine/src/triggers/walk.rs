@@ -1,0 +1,88 @@
+//! Finding the folders of a working copy to watch, without those that nobody asked for: git's own, ignored ones, our state.
+
+use super::inotify::{Inotify, Unwatched};
+use super::reach::Reach;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Watches of one process at most. A kernel gives a user 8,192 at the least, and each costs it about a kilobyte.
+pub(super) const WATCHES_MAX: usize = 8192;
+/// Files looked at below new folders.
+const FILES_MAX: usize = 10_000;
+
+/// What to walk, and what to leave out.
+#[derive(Debug, Clone)]
+pub(super) struct Ground {
+    /// The working copy.
+    pub(super) root: PathBuf,
+    /// The state directory, wherever it is.
+    pub(super) state: PathBuf,
+    /// What is asked for.
+    pub(super) reach: Reach,
+    /// Folders that git ignores.
+    pub(super) ignored: BTreeSet<String>,
+}
+
+/// What a walk found.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    /// New watches: number, folder, its path from the root.
+    pub(super) watches: Vec<(i32, PathBuf, String)>,
+    /// Files below, by their path from the root.
+    pub(super) files: Vec<String>,
+    /// There was no room for all folders.
+    pub(super) is_full: bool,
+}
+
+/// Watches folders and everything below them. A folder is watched before it is read, so nothing falls between.
+pub(super) fn walk(inotify: &Inotify, ground: &Ground, start: &[String], room: usize) -> Found {
+    let mut found = Found::default();
+    let mut waiting: Vec<String> = start.to_vec();
+    while let Some(folder) = waiting.pop() {
+        if ground.is_left_out(&folder) {
+            continue;
+        }
+        let path = ground.root.join(&folder);
+        if found.watches.len() >= room {
+            found.is_full = true;
+            return found;
+        }
+        match inotify.watch(&path) {
+            Ok(wd) => found.watches.push((wd, path.clone(), folder.clone())),
+            Err(Unwatched::Absent) => continue,
+            Err(Unwatched::Full) => {
+                found.is_full = true;
+                return found;
+            }
+        }
+        read(&path, &folder, &mut waiting, &mut found.files);
+    }
+    found
+}
+
+fn read(path: &Path, folder: &str, waiting: &mut Vec<String>, files: &mut Vec<String>) {
+    let Ok(entries) = std::fs::read_dir(path) else { return };
+    for entry in entries.flatten() {
+        let child = join(folder, &entry.file_name().to_string_lossy());
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => waiting.push(child),
+            Ok(_) if files.len() < FILES_MAX => files.push(child),
+            Ok(_) | Err(_) => {}
+        }
+    }
+}
+
+impl Ground {
+    fn is_left_out(&self, folder: &str) -> bool {
+        let name = folder.rsplit('/').next().unwrap_or(folder);
+        name == ".git"
+            || self.ignored.contains(folder)
+            || !self.reach.may_hold(folder)
+            || self.root.join(folder) == self.state
+    }
+}
+
+/// A path below a folder, from the root.
+pub(super) fn join(folder: &str, name: &str) -> String {
+    if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
+}

@@ -1,0 +1,6 @@
+//! Triggers against the real kernel and real git: what is signalled, once, and what is not.
+
+mod triggers {
+    pub(crate) mod sink;
+    mod watching;
+}

@@ -1,0 +1,115 @@
+//! A receiver of signals that remembers them, as a store does.
+
+use loopwright::triggers::{New, SignalRow, Signals, Watched, WatchedLoop};
+use loopwright::{BoxFuture, EngineError, LoopLevel, LoopSpec};
+use loopwright_testkit::TestRepo;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Longer than anything here takes, unless it never comes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What came, by loop and key.
+#[derive(Default)]
+pub(crate) struct Sink {
+    rows: Mutex<BTreeMap<(String, String), SignalRow>>,
+    news: Mutex<Vec<SignalRow>>,
+    reloads: Mutex<usize>,
+    pub(crate) notes: Mutex<Vec<String>>,
+    came: Notify,
+}
+
+impl Sink {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// The next signal that was news and is not taken.
+    pub(crate) async fn next(&self) -> SignalRow {
+        let taken = tokio::time::timeout(PATIENCE, async {
+            loop {
+                let came = self.came.notified();
+                if let Some(row) = take_first(&self.news) {
+                    return row;
+                }
+                came.await;
+            }
+        });
+        taken.await.expect("a signal comes")
+    }
+
+    /// The signals that are there and were not asked for yet.
+    pub(crate) fn rest(&self) -> Vec<SignalRow> {
+        std::mem::take(&mut *self.news.lock().expect("no panic"))
+    }
+
+    pub(crate) async fn reloaded(&self) {
+        let all = tokio::time::timeout(PATIENCE, async {
+            loop {
+                let came = self.came.notified();
+                if *self.reloads.lock().expect("no panic") > 0 {
+                    return;
+                }
+                came.await;
+            }
+        });
+        all.await.expect("a reload is asked for");
+    }
+
+    pub(crate) fn keys(&self) -> Vec<String> {
+        self.rows.lock().expect("no panic").keys().map(|(_, key)| key.clone()).collect()
+    }
+}
+
+fn take_first(news: &Mutex<Vec<SignalRow>>) -> Option<SignalRow> {
+    let mut news = news.lock().expect("no panic");
+    (!news.is_empty()).then(|| news.remove(0))
+}
+
+impl Signals for Sink {
+    fn signal(&self, signal: SignalRow) -> BoxFuture<'_, Result<New, EngineError>> {
+        let place = (format!("{}/{}", signal.repo, signal.loop_name), signal.key.clone());
+        let mut rows = self.rows.lock().expect("no panic");
+        let is_new = rows.insert(place, signal.clone()).is_none();
+        if is_new && signal.taken_ms.is_none() {
+            self.news.lock().expect("no panic").push(signal);
+            self.came.notify_waiters();
+        }
+        Box::pin(async move { Ok(if is_new { New::Yes } else { New::Known }) })
+    }
+
+    fn has_any<'a>(
+        &'a self,
+        repo: &'a str,
+        loop_name: &'a str,
+        prefix: &'a str,
+    ) -> BoxFuture<'a, Result<bool, EngineError>> {
+        let rows = self.rows.lock().expect("no panic");
+        let place = format!("{repo}/{loop_name}");
+        let any = rows.keys().any(|(of, key)| *of == place && key.starts_with(prefix));
+        Box::pin(async move { Ok(any) })
+    }
+
+    fn loops_changed(&self, _: &str) {
+        *self.reloads.lock().expect("no panic") += 1;
+        self.came.notify_waiters();
+    }
+
+    fn note(&self, text: &str) {
+        self.notes.lock().expect("no panic").push(text.to_owned());
+    }
+}
+
+/// A loop with triggers.
+pub(crate) fn waiting(name: &str, with: impl FnOnce(&mut LoopSpec)) -> WatchedLoop {
+    let mut spec = LoopSpec::new(name, "wait", LoopLevel::L1Report).with_maker_prompt("Wait.");
+    with(&mut spec);
+    WatchedLoop::from(&spec)
+}
+
+pub(crate) async fn watched(repo: &TestRepo, loops: Vec<WatchedLoop>) -> Watched {
+    let git = loopwright::git::Git::default();
+    Watched { repo: git.discover(repo.path()).await.expect("a repository"), loops }
+}

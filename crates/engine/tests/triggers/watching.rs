@@ -1,0 +1,159 @@
+//! Files and branches. A marker file at the end of a test shows that nothing came before it: news keep their order.
+
+use super::sink::{Sink, waiting, watched};
+use loopwright::clock::SystemClock;
+use loopwright::git::Git;
+use loopwright::triggers::{SignalRow, Watch, WatchedLoop, poke_folder};
+use loopwright_testkit::TestRepo;
+use std::path::Path;
+use std::sync::Arc;
+
+fn start(state: &Path, sink: &Arc<Sink>) -> Watch {
+    let sink = Arc::clone(sink);
+    Watch::start(Git::default(), state, Arc::new(SystemClock), sink)
+}
+
+fn on_files(name: &str, globs: &[&str]) -> WatchedLoop {
+    waiting(name, |spec| spec.on.files = globs.iter().map(|glob| (*glob).to_owned()).collect())
+}
+
+fn on_push(name: &str, branches: &[&str]) -> WatchedLoop {
+    waiting(name, |spec| spec.on.push = branches.iter().map(|branch| (*branch).to_owned()).collect())
+}
+
+fn paths(row: &SignalRow) -> String {
+    let data: serde_json::Value = serde_json::from_str(row.data.as_deref().expect("has data")).expect("is JSON");
+    let all = data["paths"].as_array().expect("has paths").iter().map(|path| path.as_str().expect("text").to_owned());
+    all.collect::<Vec<_>>().join(" ")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn burst_of_changes_is_one_signal_that_names_what_the_loop_asked_for() {
+    let (repo, state, sink) = (TestRepo::new(), tempfile::tempdir().expect("a folder"), Sink::new());
+    repo.write("src/a.rs", "1").write("docs/x.md", "1").commit("first");
+    let watch = start(state.path(), &sink);
+    watch.set(vec![watched(&repo, vec![on_files("code", &["src/**"])]).await]).await;
+    for content in ["2", "3", "4"] {
+        repo.write("src/a.rs", content).write("src/new/deep/b.rs", content).write("docs/x.md", content);
+    }
+    let row = sink.next().await;
+    assert_eq!((row.trigger.as_str(), row.loop_name.as_str()), ("files", "code"));
+    assert!(row.key.starts_with("files:") && paths(&row).contains("src/a.rs"), "{row:?}");
+    assert!(!paths(&row).contains("docs"), "{row:?}");
+    // A file in a folder that is new is seen too, with the burst or after it.
+    repo.write("src/new/deep/c.rs", "5");
+    while !paths(&sink.next().await).contains("src/new/deep/c.rs") {}
+    assert_eq!(sink.rest(), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ignored_files_git_s_own_and_our_state_make_nothing_due() {
+    let (repo, sink) = (TestRepo::new(), Sink::new());
+    let state = repo.path().join("state");
+    std::fs::create_dir(&state).expect("a folder");
+    repo.write(".gitignore", "target/\n*.log\n/state\n").write("a.txt", "1").write("target/old", "1").commit("first");
+    let watch = start(&state, &sink);
+    watch.set(vec![watched(&repo, vec![on_files("all", &["**"])]).await]).await;
+    repo.write("target/old", "2").write("target/debug/x", "2").write("x.log", "2");
+    std::fs::write(state.join("store.db"), "2").expect("written");
+    repo.git(["branch", "take/one"]);
+    repo.write("a.txt", "2");
+    assert_eq!(paths(&sink.next().await), "a.txt");
+    std::fs::create_dir_all(repo.path().join("sub/target/x")).expect("folders");
+    repo.write("sub/target/x/y", "3").write("sub/z", "3");
+    assert_eq!(paths(&sink.next().await), "sub sub/z");
+    assert_eq!(sink.rest(), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn renamed_and_deleted_files_count_and_the_same_content_written_again_is_news() {
+    let (repo, state, sink) = (TestRepo::new(), tempfile::tempdir().expect("a folder"), Sink::new());
+    repo.write("src/a", "1").write("src/b/c", "1").commit("first");
+    let watch = start(state.path(), &sink);
+    watch.set(vec![watched(&repo, vec![on_files("code", &["src/**"])]).await]).await;
+    std::fs::rename(repo.path().join("src/b"), repo.path().join("src/d")).expect("renamed");
+    assert_eq!(paths(&sink.next().await), "src/b src/d src/d/c");
+    repo.write("src/d/c", "1");
+    assert_eq!(paths(&sink.next().await), "src/d/c");
+    repo.remove("src/a");
+    assert_eq!(paths(&sink.next().await), "src/a");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_watched_changes_without_a_gap_and_loop_files_ask_for_a_reload() {
+    let (repo, state, sink) = (TestRepo::new(), tempfile::tempdir().expect("a folder"), Sink::new());
+    repo.write("a/x", "1").write("b/x", "1").write(".loopwright/loops/one.md", "1").commit("first");
+    let watch = start(state.path(), &sink);
+    watch.set(vec![watched(&repo, vec![on_files("one", &["a/**"])]).await]).await;
+    watch.set(vec![watched(&repo, vec![on_files("two", &["b/**"])]).await]).await;
+    repo.write("a/x", "2").write("b/x", "2");
+    assert_eq!(sink.next().await.loop_name, "two");
+    repo.write(".loopwright/loops/one.md", "2");
+    sink.reloaded().await;
+    assert_eq!(sink.rest(), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn branch_is_signalled_when_it_moves_and_not_for_where_it_was_when_the_loop_began() {
+    let (repo, state, sink) = (TestRepo::new(), tempfile::tempdir().expect("a folder"), Sink::new());
+    let first = repo.commit("first");
+    let watch = start(state.path(), &sink);
+    let loops = || vec![on_push("on-main", &["main"]), on_push("on-both", &["main", "feature/x"])];
+    watch.set(vec![watched(&repo, loops()).await]).await;
+    assert_eq!(sink.rest(), []);
+    assert_eq!(sink.keys(), [format!("push:main:{first}"), format!("push:main:{first}")]);
+    let second = repo.commit("second");
+    let names = [sink.next().await, sink.next().await].map(|row| (row.loop_name, row.key));
+    let key = format!("push:main:{second}");
+    assert_eq!(names, [("on-main".to_owned(), key.clone()), ("on-both".to_owned(), key)]);
+    // The first sight of a branch is a beginning, in whichever folder it is; its next move counts.
+    repo.branch("feature/x");
+    repo.git(["pack-refs", "--all"]);
+    testing_until_known(&sink, "push:feature/x:").await;
+    let third = repo.commit("third");
+    let row = sink.next().await;
+    assert_eq!((row.loop_name.as_str(), row.key), ("on-both", format!("push:feature/x:{third}")));
+    assert_eq!(sink.rest(), []);
+}
+
+async fn testing_until_known(sink: &Sink, prefix: &str) {
+    let known = || sink.keys().iter().any(|key| key.starts_with(prefix));
+    tokio::task::block_in_place(|| {
+        loopwright_testkit::wait::until("the branch is known", super::sink::PATIENCE, known);
+    });
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn branch_that_moved_while_nobody_watched_is_found_at_the_next_start_once() {
+    let (repo, state, sink) = (TestRepo::new(), tempfile::tempdir().expect("a folder"), Sink::new());
+    repo.commit("first");
+    let loops = || vec![on_push("on-main", &["main"])];
+    {
+        let watch = start(state.path(), &sink);
+        watch.set(vec![watched(&repo, loops()).await]).await;
+    }
+    let moved = repo.commit("second");
+    for _ in 0..2 {
+        let watch = start(state.path(), &sink);
+        watch.set(vec![watched(&repo, loops()).await]).await;
+    }
+    let keys: Vec<String> = sink.rest().into_iter().map(|row| row.key).collect();
+    assert_eq!(keys, [format!("push:main:{moved}")]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn poke_of_a_hook_is_one_look_and_pokes_for_others_are_none() {
+    let (repo, state, sink) = (TestRepo::new(), tempfile::tempdir().expect("a folder"), Sink::new());
+    repo.commit("first");
+    let watch = start(state.path(), &sink);
+    let one = watched(&repo, vec![on_push("on-main", &["main"])]).await;
+    let id = one.repo.id.clone();
+    watch.set(vec![one]).await;
+    let second = repo.commit("second");
+    for name in ["somebody-else", "..", &id] {
+        // A name that is a folder cannot be written; that is the point of trying it.
+        let _ = std::fs::write(poke_folder(state.path()).join(name), "");
+    }
+    assert_eq!(sink.next().await.key, format!("push:main:{second}"));
+    assert_eq!(sink.rest(), []);
+}
