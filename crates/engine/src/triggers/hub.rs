@@ -388,7 +388,8 @@ impl Hub {
 
     /// One look at the branches of every repository in which one may have moved.
     async fn settle_branches(&mut self) -> bool {
-        let asked: Vec<String> = self.heard.iter().filter(|(_, heard)| heard.branches).map(|(id, _)| id.clone()).collect();
+        let asked: Vec<String> =
+            self.heard.iter().filter(|(_, heard)| heard.branches).map(|(id, _)| id.clone()).collect();
         let mut whole = true;
         for id in asked {
             let told = self.look_at_branches(&id).await;

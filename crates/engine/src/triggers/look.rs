@@ -36,7 +36,11 @@ pub(super) async fn ignored_among(git: &Git, repo: &UserRepo, paths: &[String]) 
 }
 
 /// Where branches are; one that is not there is left out.
-pub(crate) async fn heads(git: &Git, repo: &UserRepo, branches: &BTreeSet<&str>) -> Result<BTreeMap<String, Head>, GitError> {
+pub(crate) async fn heads(
+    git: &Git,
+    repo: &UserRepo,
+    branches: &BTreeSet<&str>,
+) -> Result<BTreeMap<String, Head>, GitError> {
     if branches.is_empty() {
         return Ok(BTreeMap::new());
     }
