@@ -49,6 +49,12 @@ pub(crate) enum Verb {
     Check(verbs::check::Args),
     /// Run one round of a loop now
     Run(verbs::run::Args),
+    /// Start loops when they are due, until stopped
+    Up(verbs::up::Args),
+    /// Let the daemon end its rounds and end; or cancel one round; or stop everything
+    Stop(verbs::stop::Args),
+    /// Have the system start the daemon: a systemd user unit or a launchd agent
+    Service(verbs::service::Args),
     /// Print the effective configuration and where each value came from
     Config,
     /// Print the JSON Schema of loop files
@@ -93,4 +99,15 @@ pub(crate) enum Verb {
     Dev(dev::Args),
     /// Print a script that completes commands in a shell
     Completions(verbs::completions::Args),
+}
+
+impl Verb {
+    /// Whether it needs the store for itself, so that a daemon that owns it has to perform it.
+    pub(crate) fn changes(&self) -> bool {
+        match self {
+            Self::Run(_) | Self::Approve(_) | Self::Deny(_) | Self::Gc(_) | Self::Retry(_) | Self::Gates(_) => true,
+            Self::Budget(args) => args.changes(),
+            _ => false,
+        }
+    }
 }

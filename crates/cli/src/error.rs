@@ -5,10 +5,10 @@ use crate::exit::Exit;
 use loopwright::EngineError;
 use loopwright::git::{GitError, GitErrorKind};
 use loopwright::store::{StoreError, StoreErrorKind};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// What kind of no this is. The words are part of the JSON of errors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
     /// We or the world broke.

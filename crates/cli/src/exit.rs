@@ -28,6 +28,19 @@ impl Exit {
     }
 }
 
+impl From<u8> for Exit {
+    /// A code that a command elsewhere ended with.
+    fn from(code: u8) -> Self {
+        Self(code)
+    }
+}
+
+impl From<Exit> for u8 {
+    fn from(exit: Exit) -> Self {
+        exit.0
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit.0)

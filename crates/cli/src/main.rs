@@ -2,6 +2,8 @@
 
 mod args;
 mod context;
+mod control;
+mod daemon;
 mod demo;
 mod dev;
 mod error;

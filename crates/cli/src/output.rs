@@ -1,11 +1,13 @@
 //! The only printer. Answers go to standard output, everything else to standard error; with `--json` the answer is
-//! exactly one document. What others wrote is shown with its control characters escaped, so that no text can move the
+//! exactly one document. A command that runs in a daemon prints to whoever typed it. What others wrote is shown with its control characters escaped, so that no text can move the
 //! cursor, change colours or pass for a line of ours.
 
 mod escape;
+mod line;
 mod table;
 
 pub(crate) use escape::{safe, safe_lines};
+pub(crate) use line::{Heard, Line, Said, Streams};
 pub(crate) use table::Table;
 
 use crate::error::CommandError;
@@ -60,10 +62,37 @@ impl Look {
     }
 }
 
+/// Where text goes.
+#[derive(Debug, Clone)]
+enum Voice {
+    /// To this process's own streams.
+    Own,
+    /// To whoever typed the command, in another process.
+    Line(Line),
+}
+
+impl Voice {
+    fn streams(&self) -> Streams {
+        match self {
+            Self::Own => own_streams(),
+            Self::Line(line) => line.streams,
+        }
+    }
+
+    fn say(&self, said: Said) -> io::Result<()> {
+        match (self, said) {
+            (Self::Line(line), said) => line.say(said),
+            (Self::Own, Said::Out(text)) => write_text(&mut io::stdout().lock(), &text),
+            (Self::Own, Said::Err(text)) => write_text(&mut io::stderr().lock(), &text),
+        }
+    }
+}
+
 /// Where everything is printed.
 #[derive(Debug)]
 pub(crate) struct Output {
     form: Form,
+    voice: Voice,
     colour_out: bool,
     colour_err: bool,
     trouble: Mutex<Option<io::Error>>,
@@ -72,18 +101,48 @@ pub(crate) struct Output {
 impl Output {
     /// A printer for one command.
     pub(crate) fn new(form: Form, colour: Colour) -> Self {
-        let may = colour == Colour::Terminals;
+        Self::with(Voice::Own, form, colour)
+    }
+
+    /// A printer for a command that was typed in another process.
+    pub(crate) fn on_line(line: Line, form: Form, colour: Colour) -> Self {
+        Self::with(Voice::Line(line), form, colour)
+    }
+
+    fn with(voice: Voice, form: Form, colour: Colour) -> Self {
+        let (may, streams) = (colour == Colour::Terminals, voice.streams());
         Self {
             form,
-            colour_out: may && io::stdout().is_terminal(),
-            colour_err: may && io::stderr().is_terminal(),
+            voice,
+            colour_out: may && streams.out_is_terminal,
+            colour_err: may && streams.err_is_terminal,
             trouble: Mutex::new(None),
         }
     }
 
     /// Another printer for the same streams.
     pub(crate) fn twin(&self) -> Self {
-        Self { form: self.form, colour_out: self.colour_out, colour_err: self.colour_err, trouble: Mutex::new(None) }
+        Self {
+            form: self.form,
+            voice: self.voice.clone(),
+            colour_out: self.colour_out,
+            colour_err: self.colour_err,
+            trouble: Mutex::new(None),
+        }
+    }
+
+    /// What the streams are that it prints to.
+    pub(crate) fn streams(&self) -> Streams {
+        self.voice.streams()
+    }
+
+    /// Prints what a printer elsewhere said, as it is.
+    pub(crate) fn relay(&self, said: Said) {
+        let is_answer = matches!(said, Said::Out(_));
+        let written = self.voice.say(said);
+        if is_answer {
+            self.remember(written);
+        }
     }
 
     /// Whether the answer is one JSON document.
@@ -93,13 +152,12 @@ impl Output {
 
     /// Whether a person looks at standard output.
     pub(crate) fn is_terminal(&self) -> bool {
-        io::stdout().is_terminal()
+        self.voice.streams().out_is_terminal
     }
 
     /// How many characters a line may have: the terminal's, or any number where there is none.
     pub(crate) fn width(&self) -> usize {
-        let size = rustix::termios::tcgetwinsize(io::stdout());
-        size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(usize::MAX)
+        self.voice.streams().width.map_or(usize::MAX, usize::from)
     }
 
     /// Whether what is printed still reaches somebody.
@@ -143,7 +201,8 @@ impl Output {
 
     /// Prints a line beside the answer.
     pub(crate) fn note(&self, text: &str) {
-        note(text);
+        // There is nobody left to tell when it cannot be written.
+        let _ = self.voice.say(Said::Err(whole_line(text)));
     }
 
     /// Text in a look, where standard output shows it.
@@ -200,22 +259,38 @@ impl Output {
     }
 
     fn say_raw(&self, text: &str) {
-        let written = write_line(&mut io::stdout().lock(), text);
+        self.remember(self.voice.say(Said::Out(whole_line(text))));
+    }
+
+    fn remember(&self, written: io::Result<()>) {
         if let (Err(error), Ok(mut trouble)) = (written, self.trouble.lock()) {
             trouble.get_or_insert(error);
         }
     }
 }
 
+fn own_streams() -> Streams {
+    let size = rustix::termios::tcgetwinsize(io::stdout());
+    Streams {
+        out_is_terminal: io::stdout().is_terminal(),
+        err_is_terminal: io::stderr().is_terminal(),
+        width: size.ok().map(|size| size.ws_col).filter(|columns| *columns > 0),
+    }
+}
+
 /// Prints a line beside the answer, from where no printer is at hand.
 pub(crate) fn note(text: &str) {
     // There is nobody left to tell when standard error cannot be written.
-    let _ = write_line(&mut io::stderr().lock(), text);
+    let _ = Voice::Own.say(Said::Err(whole_line(text)));
 }
 
-fn write_line(stream: &mut impl Write, text: &str) -> io::Result<()> {
+fn whole_line(text: &str) -> String {
     let end = if text.ends_with('\n') { "" } else { "\n" };
-    stream.write_all(format!("{text}{end}").as_bytes())?;
+    format!("{text}{end}")
+}
+
+fn write_text(stream: &mut impl Write, text: &str) -> io::Result<()> {
+    stream.write_all(text.as_bytes())?;
     stream.flush()
 }
 

@@ -10,32 +10,46 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// The round that runs, once there is one: its processes are ended by the second signal.
 pub(crate) type Running = Arc<OnceLock<String>>;
 
-/// A request to stop that signals throw. Signals that cannot be heard keep their usual meaning.
+/// The signals that ask a process to end. Those that cannot be heard keep their usual meaning.
+pub(crate) struct Heard(Vec<Signal>);
+
+impl Heard {
+    /// Interrupt, terminate and hang-up.
+    pub(crate) fn new() -> Self {
+        Self::of([SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()])
+    }
+
+    /// These.
+    pub(crate) fn of<const N: usize>(kinds: [SignalKind; N]) -> Self {
+        Self(kinds.into_iter().filter_map(|kind| signal(kind).ok()).collect())
+    }
+
+    /// Comes back with the next one.
+    pub(crate) async fn next(&mut self) {
+        let signals = &mut self.0;
+        std::future::poll_fn(|cx| {
+            let came = signals.iter_mut().any(|signal| signal.poll_recv(cx).is_ready());
+            if came { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+        })
+        .await;
+    }
+}
+
+/// A request to stop that signals throw.
 pub(crate) fn cancel(running: &Running) -> Cancel {
     let cancel = Cancel::new();
-    let kinds = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
-    if let [Ok(interrupt), Ok(terminate), Ok(hangup)] = kinds.map(signal) {
-        tokio::spawn(listen([interrupt, terminate, hangup], cancel.clone(), Arc::clone(running)));
-    }
+    tokio::spawn(listen(Heard::new(), cancel.clone(), Arc::clone(running)));
     cancel
 }
 
-async fn listen(mut signals: [Signal; 3], cancel: Cancel, running: Running) {
-    next(&mut signals).await;
+async fn listen(mut signals: Heard, cancel: Cancel, running: Running) {
+    signals.next().await;
     output::note("interrupted: ending the round; once more ends everything at once");
     cancel.cancel();
-    next(&mut signals).await;
+    signals.next().await;
     if let Some(round) = running.get() {
         // Whatever is left is swept by the next command as well.
         let _ = loopwright::proc::sweep(&format!("lw-{round}"));
     }
     std::process::exit(Exit::INTERRUPTED.into());
-}
-
-async fn next([interrupt, terminate, hangup]: &mut [Signal; 3]) {
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-        _ = hangup.recv() => {}
-    }
 }

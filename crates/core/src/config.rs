@@ -2,8 +2,10 @@
 //!
 //! Opens no file and reads no environment; the command line hands in texts and says where each came from.
 
+mod fleet;
 mod providers;
 
+pub use fleet::{Concurrency, RepoEntry};
 pub use providers::{KeySource, KeyStyle, ProviderConfig, built_in};
 
 use crate::budget::Allowance;
@@ -81,7 +83,11 @@ pub struct Config {
     /// Further globs of paths that always need a human.
     pub sensitive: Vec<String>,
     /// Repositories to look after.
-    pub repos: Vec<String>,
+    pub repos: Vec<RepoEntry>,
+    /// How many rounds run at once.
+    pub concurrency: Concurrency,
+    /// How often the seed's orchestrator looked; read, and without effect, since nothing ticks here.
+    pub scheduler_tick_seconds: Option<u32>,
     /// Ceilings over all loops.
     pub budget: SharedBudget,
     /// Model providers; only the user's own file may name them.
@@ -111,7 +117,7 @@ impl SharedBudget {
     }
 }
 
-const KEYS: [&str; 15] = [
+const KEYS: [&str; 17] = [
     "forge",
     "state_dir",
     "store",
@@ -124,6 +130,8 @@ const KEYS: [&str; 15] = [
     "log_retention_days",
     "sensitive",
     "repos",
+    "concurrency",
+    "scheduler_tick_seconds",
     "budget",
     "providers",
     "logins",
@@ -162,7 +170,9 @@ fn read(root: &At<'_>) -> Config {
     config.retention_days = within(&fields, "retention", "days", days);
     config.log_retention_days = fields.option("log_retention_days", days);
     fields.set("sensitive", &mut config.sensitive, At::texts);
-    fields.set("repos", &mut config.repos, At::texts);
+    fields.set("repos", &mut config.repos, fleet::repos);
+    fields.set("concurrency", &mut config.concurrency, fleet::concurrency);
+    config.scheduler_tick_seconds = fields.option("scheduler_tick_seconds", |at| at.whole(1..=86_400));
     fields.set("budget", &mut config.budget, budget);
     fields.set("providers", &mut config.providers, providers::read);
     fields.set("logins", &mut config.logins, providers::read_logins);
@@ -366,13 +376,16 @@ impl Config {
                 self.logins.push(agent);
             }
         }
-        for (mine, more) in [(&mut self.sensitive, over.sensitive), (&mut self.repos, over.repos)] {
-            for text in more {
-                if !mine.contains(&text) {
-                    mine.push(text);
-                }
+        for glob in over.sensitive {
+            if !self.sensitive.contains(&glob) {
+                self.sensitive.push(glob);
             }
         }
+        for repo in over.repos {
+            self.repos.retain(|known| known.path != repo.path);
+            self.repos.push(repo);
+        }
+        self.concurrency = self.concurrency.merge(over.concurrency);
         Self {
             forge: over.forge.or(self.forge),
             state_dir: over.state_dir.or(self.state_dir),
@@ -382,6 +395,7 @@ impl Config {
             provider_wait: over.provider_wait.or(self.provider_wait),
             retention_days: over.retention_days.or(self.retention_days),
             log_retention_days: over.log_retention_days.or(self.log_retention_days),
+            scheduler_tick_seconds: over.scheduler_tick_seconds.or(self.scheduler_tick_seconds),
             ..self
         }
     }
@@ -405,6 +419,8 @@ impl Config {
         settings.some("log_retention_days", self.log_retention_days.as_ref());
         settings.some("sensitive", (!self.sensitive.is_empty()).then_some(&self.sensitive));
         settings.some("repos", (!self.repos.is_empty()).then_some(&self.repos));
+        settings.some("concurrency", (!self.concurrency.is_none()).then_some(&self.concurrency));
+        settings.some("scheduler_tick_seconds", self.scheduler_tick_seconds.as_ref());
         let SharedBudget { repo_day, fleet_day, fleet_month } = &self.budget;
         for (key, allowance) in [("repo.day", repo_day), ("fleet.day", fleet_day), ("fleet.month", fleet_month)] {
             settings.some(&format!("budget.{key}"), (!allowance.is_none()).then_some(allowance));
@@ -519,6 +535,22 @@ mod tests {
         assert_eq!(budgets(tighter)[2], "budget.repo.day {\"usd\":4.0,\"tokens\":100000} Repository");
         let bad = read_config_file("config.yaml", b"budget: { fleet: { week: { usd: 1 } }, repo: { day: 5 } }\n");
         assert_eq!(bad.expect_err("a bad file").iter().count(), 2);
+    }
+
+    #[test]
+    fn repositories_and_limits_are_read_as_the_seed_writes_them() {
+        let text = "repos:\n  - path: ~/projects/my-app\n    loops: [triage-ci, pr-reviewer]\n  - /srv/other\n\
+            concurrency: 5\nlog_retention_days: 7\nscheduler_tick_seconds: 30\n";
+        let config = read_config_file("config.yaml", text.as_bytes()).expect("a good file");
+        let shown = serde_json::to_string(&config.repos).expect("data");
+        assert_eq!(shown, r#"[{"path":"~/projects/my-app","loops":["triage-ci","pr-reviewer"]},"/srv/other"]"#);
+        assert_eq!((config.concurrency.total, config.scheduler_tick_seconds), (Some(5), Some(30)));
+        let more = read_config_file("c", b"concurrency: { total: 8, repo: 2, agents: { claude: 1 } }\n").expect("good");
+        let merged = config.merge(more).concurrency;
+        assert_eq!((merged.total, merged.repo, merged.agents.get("claude")), (Some(8), Some(2), Some(&1)));
+        assert!(
+            read_config_file("c", b"concurrency: 0\n").is_err() && read_config_file("c", b"repos: [{}]\n").is_err()
+        );
     }
 
     #[test]

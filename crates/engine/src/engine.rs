@@ -101,12 +101,20 @@ impl Settings {
     }
 }
 
+/// Whose it is to give the state directory back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    Own,
+    Lent,
+}
+
 /// An opened state directory.
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) settings: Arc<Settings>,
     pub(crate) places: Places,
     pub(crate) store: Arc<dyn Store>,
+    hold: Hold,
     pub(crate) git: Git,
     pub(crate) proc: Proc,
     pub(crate) live: Live,
@@ -138,6 +146,7 @@ impl Engine {
             settings: Arc::new(settings),
             places,
             store: Arc::new(store),
+            hold: Hold::Own,
             git,
             proc,
             live: Live::default(),
@@ -146,6 +155,21 @@ impl Engine {
             bases: Arc::default(),
             setups: Arc::default(),
         })
+    }
+
+    /// The same opened state directory in another hand, told otherwise: for a loop of another repository, or a command that
+    /// was typed elsewhere. Place, database, clock and faults stay; it is not this hand that gives the state directory back.
+    #[must_use]
+    pub fn lend(&self, told: Settings) -> Self {
+        let own = &self.settings;
+        let settings = Settings {
+            state: own.state.clone(),
+            store: own.store.clone(),
+            clock: Arc::clone(&own.clock),
+            seam: own.seam.clone(),
+            ..told
+        };
+        Self { settings: Arc::new(settings), hold: Hold::Lent, ..self.clone() }
     }
 
     /// Opens the database for looking only; also while another process owns it.
@@ -271,12 +295,15 @@ impl Engine {
         self.settings.clock.now_ms()
     }
 
-    /// Gives the state directory back.
+    /// Gives the state directory back; a hand to which it was lent keeps it open for the others.
     ///
     /// # Errors
     /// When the database cannot be closed cleanly.
     pub async fn close(&self) -> Result<(), EngineError> {
-        Ok(self.store.close().await?)
+        match self.hold {
+            Hold::Own => Ok(self.store.close().await?),
+            Hold::Lent => Ok(()),
+        }
     }
 }
 

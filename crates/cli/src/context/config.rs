@@ -3,7 +3,7 @@
 
 use super::{Context, Finding, error_of, providers, read_bytes};
 use crate::error::CommandError;
-use loopwright_core::config::{Config, Effective, Origin, SharedBudget, read_config_file};
+use loopwright_core::config::{Concurrency, Config, Effective, Origin, SharedBudget, read_config_file};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -78,6 +78,8 @@ fn misplaced(config: &Config) -> impl Iterator<Item = (String, &'static str)> {
         (!config.prices.is_empty(), "`prices`: a repository does not decide what its own rounds seem to cost", own),
         (fleet, "`budget.fleet`: a repository does not decide about other repositories", own),
         (!config.providers.is_empty(), "`providers`: a repository does not decide where your keys are sent", own),
+        (!config.repos.is_empty(), "`repos`: a repository does not decide about other repositories", own),
+        (config.concurrency != Concurrency::default(), "`concurrency`: a repository does not decide about others", own),
         (!config.logins.is_empty(), "`logins`: a repository does not decide who gets your sign-in", own),
     ];
     rules.into_iter().filter(|(is_said, ..)| *is_said).map(|(_, text, hint)| (text.to_owned(), hint))

@@ -3,8 +3,10 @@
 
 use super::bindings::{self, Vanished};
 use super::{Context, Finding, error_of};
+use crate::control::Hands;
 use crate::error::{CommandError, chain};
 use crate::output::safe;
+use crate::signals::{self, Running};
 use loopwright::boundary::{self, Host};
 use loopwright::git::UserRepo;
 use loopwright::proc::Cancel;
@@ -53,7 +55,12 @@ impl Context {
 
     /// The engine as the store's one owner, with what was left by a dead one taken to its end and questions that nobody
     /// answered in time closed. Every verb that changes something starts here.
+    ///
+    /// In a daemon it is the daemon's engine, told what it would be told here; it has recovered before and is not closed.
     pub(crate) async fn owner(&self, repo: Option<&UserRepo>, cancel: &Cancel) -> Result<Engine, CommandError> {
+        if let Hands::Lent(shared, _) = &self.hands {
+            return Ok(shared.engine.lend(self.settings(repo)?));
+        }
         // From here on agents may run beside us, and this process knows keys. A kernel that says no leaves what was before.
         let _ = loopwright::proc::make_undumpable();
         let engine = Engine::open(self.settings(repo)?).await?;
@@ -61,9 +68,30 @@ impl Context {
         Ok(engine)
     }
 
+    /// The request to stop: signals throw it, or whoever typed the command elsewhere.
+    pub(crate) fn cancel(&self, running: &Running) -> Cancel {
+        match &self.hands {
+            Hands::Own => signals::cancel(running),
+            Hands::Lent(_, cancel) => cancel.clone(),
+        }
+    }
+
+    /// Whether a command that was typed elsewhere means the state directory and the database that this daemon owns.
+    pub(crate) fn is_at_home(&self) -> Result<(), CommandError> {
+        let Hands::Lent(shared, _) = &self.hands else { return Ok(()) };
+        let (state, _) = self.state_dir()?;
+        let store = self.config(None)?.config().store.clone();
+        if real(&state) == real(&shared.state) && store == shared.store {
+            return Ok(());
+        }
+        let owns = shared.store.clone().unwrap_or_else(|| shared.state.display().to_string());
+        Err(CommandError::refused(format!("the daemon of {} owns another database: {owns}", state.display()))
+            .hint("start it again with the same LOOPWRIGHT_STORE, or use the state directory of the other"))
+    }
+
     /// One round that cannot go on (its repository was deleted, its record is of a later build) is told and left open; it
     /// must not keep all others from working.
-    async fn recover(&self, engine: &Engine, cancel: &Cancel) -> Result<(), CommandError> {
+    pub(crate) async fn recover(&self, engine: &Engine, cancel: &Cancel) -> Result<(), CommandError> {
         for row in engine.abandoned().await? {
             let resumed = match self.recorded_bindings(engine, &row.id).await {
                 Ok(bind) => engine.resume(&row.id, &bind, &(), cancel).await.map(|round| round.outcome()),

@@ -32,6 +32,8 @@ pub(crate) struct Environment {
     pub(crate) secrets: KnownSecrets,
     /// `NO_COLOR` is set.
     pub(crate) no_colour: bool,
+    /// `NOTIFY_SOCKET`: where a manager of services wants to hear how the daemon stands.
+    pub(crate) notify: Option<PathBuf>,
 }
 
 impl Environment {
@@ -54,6 +56,7 @@ impl Environment {
             user: text("USER").or_else(|| text("LOGNAME")),
             secrets: secrets(),
             no_colour: variable("NO_COLOR").is_some(),
+            notify: path("NOTIFY_SOCKET"),
         }
     }
 

@@ -22,8 +22,9 @@ pub(crate) use objections::Objections;
 pub(crate) use providers::Standing;
 
 use crate::args::Global;
+use crate::control::Hands;
 use crate::error::CommandError;
-use crate::output::{Colour, Form, Output};
+use crate::output::{Colour, Form, Line, Output};
 use crate::progress::Telling;
 use loopwright::git::{Git, UserRepo};
 use loopwright::seam::Seam;
@@ -41,21 +42,28 @@ pub(crate) struct Context {
     pub(crate) out: Output,
     repo: Option<PathBuf>,
     state: Option<PathBuf>,
+    hands: Hands,
 }
 
 impl Context {
     /// Puts it together from the environment and the flags that every verb has.
     pub(crate) fn new(env: Environment, flags: Global) -> Self {
-        let form = if flags.json { Form::Json } else { Form::Text };
-        let colour = if flags.no_color || env.no_colour { Colour::Never } else { Colour::Terminals };
-        Self { out: Output::new(form, colour), env, repo: flags.repo, state: flags.state }
+        let (form, colour) = looks(&env, &flags);
+        Self { out: Output::new(form, colour), env, repo: flags.repo, state: flags.state, hands: Hands::Own }
+    }
+
+    /// The same for a command that was typed elsewhere and is performed here.
+    pub(crate) fn lent(env: Environment, flags: Global, line: Line, hands: Hands) -> Self {
+        let (form, colour) = looks(&env, &flags);
+        Self { out: Output::on_line(line, form, colour), env, repo: flags.repo, state: flags.state, hands }
     }
 
     /// The same command about another repository and state directory.
     pub(crate) fn elsewhere(&self, repo: &Path, state: &Path) -> Self {
         // The user's own configuration has no say there.
         let env = Environment { config: None, store: None, xdg_config: None, home: None, ..self.env.clone() };
-        Self { env, out: self.out.twin(), repo: Some(repo.to_owned()), state: Some(state.to_owned()) }
+        let (repo, state) = (Some(repo.to_owned()), Some(state.to_owned()));
+        Self { env, out: self.out.twin(), repo, state, hands: Hands::Own }
     }
 
     /// The git door.
@@ -65,8 +73,8 @@ impl Context {
 
     /// The repository the command is about: `--repo`, else the one around the current folder.
     pub(crate) async fn repo(&self) -> Result<UserRepo, CommandError> {
-        let start = self.repo.as_ref().unwrap_or(&self.env.cwd);
-        let found = self.git().discover(start).await.map_err(CommandError::from);
+        let start = self.repo.as_ref().map_or_else(|| self.env.cwd.clone(), |named| self.env.cwd.join(named));
+        let found = self.git().discover(&start).await.map_err(CommandError::from);
         found.map_err(|error| match &self.repo {
             Some(named) => CommandError { text: format!("--repo {}: {}", named.display(), error.text), ..error },
             None => error,
@@ -122,6 +130,11 @@ impl Context {
         let user = self.env.user.clone().unwrap_or_else(account);
         user.chars().filter(|c| !c.is_control()).take(ACTOR_MAX).collect()
     }
+}
+
+fn looks(env: &Environment, flags: &Global) -> (Form, Colour) {
+    let form = if flags.json { Form::Json } else { Form::Text };
+    (form, if flags.no_color || env.no_colour { Colour::Never } else { Colour::Terminals })
 }
 
 /// The name of the account the command runs under, where the environment does not say who it is.

@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::error::{CommandError, Kind};
 use crate::exit::Exit;
 use crate::output::safe;
-use crate::signals::{self, Running};
+use crate::signals::Running;
 use crate::view::budget::{Budget, Looked};
 use crate::view::find;
 use crate::view::loops::Here;
@@ -20,6 +20,13 @@ use serde_json::json;
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Option<Action>,
+}
+
+impl Args {
+    /// Whether it changes the store.
+    pub(crate) fn changes(&self) -> bool {
+        self.action.is_some()
+    }
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -81,7 +88,7 @@ async fn raise(args: RaiseArgs, cx: &Context) -> Ended {
         Some(id) => Some(suspended(cx, id, &args.name).await?),
         None => None,
     };
-    let cancel = signals::cancel(&Running::default());
+    let cancel = cx.cancel(&Running::default());
     let engine = cx.owner(Some(&repo), &cancel).await?;
     let by = Reservation { usd: args.usd.unwrap_or_default(), tokens: args.tokens.unwrap_or(0) };
     let raise = Raise { repo: repo.id.clone(), loop_name: args.name, round, by, actor: cx.actor() };

@@ -6,7 +6,7 @@ use crate::context::Context;
 use crate::error::{CommandError, Kind, chain, counted};
 use crate::exit::Exit;
 use crate::output::{Look, safe};
-use crate::signals::{self, Running};
+use crate::signals::Running;
 use loopwright::gates::{self, Baseline, Facts, GateEnv, Gates, Heldouts, Resolved};
 use loopwright::git::{CommitWords, UserRepo};
 use loopwright::proc::Cancel;
@@ -69,7 +69,7 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     let repo = cx.repo().await?;
     let loops = cx.loops(&repo)?;
     let spec = loops.find(&name)?.spec.spec().clone();
-    let cancel = signals::cancel(&Running::default());
+    let cancel = cx.cancel(&Running::default());
     let engine = cx.owner(Some(&repo), &cancel).await?;
     let tried = try_gates(cx, &engine, &repo, &spec, &cancel).await;
     engine.close().await?;

@@ -20,30 +20,69 @@ pub(crate) mod retry;
 pub(crate) mod rounds;
 pub(crate) mod run;
 pub(crate) mod schema;
+pub(crate) mod service;
 pub(crate) mod show;
 pub(crate) mod status;
+pub(crate) mod stop;
 pub(crate) mod take;
+pub(crate) mod up;
 pub(crate) mod verify;
 pub(crate) mod why;
 
 use crate::args::Verb;
 use crate::context::Context;
-use crate::error::CommandError;
+use crate::error::{CommandError, Kind};
 use crate::exit::Exit;
-use crate::{demo, dev};
+use crate::{control, demo, dev};
+use loopwright_core::BoxFuture;
 use std::future::Future;
 
 /// How a verb ends.
 pub(crate) type Ended = Result<Exit, CommandError>;
 
-/// Does what was asked.
+/// Does what was asked: in this process, or where a daemon owns the store, there.
 pub(crate) fn run(verb: Verb, cx: &Context) -> Ended {
+    if !verb.changes() {
+        return here(verb, cx);
+    }
+    match elsewhere(cx)? {
+        Some(ended) => Ok(ended),
+        // A daemon that took the store while we looked performs it then.
+        None => here(verb, cx).or_else(|error| match error.kind {
+            Kind::Held => elsewhere(cx)?.ok_or(error),
+            _ => Err(error),
+        }),
+    }
+}
+
+fn elsewhere(cx: &Context) -> Result<Option<Exit>, CommandError> {
+    if control::is_there(cx) { reading(control::forwarded(cx)) } else { Ok(None) }
+}
+
+/// What a daemon performs for others. Everything else reads, or has no store.
+pub(crate) fn lent<'c>(verb: Verb, cx: &'c Context) -> BoxFuture<'c, Ended> {
+    match verb {
+        Verb::Run(args) => Box::pin(run::run(args, cx)),
+        Verb::Approve(args) => Box::pin(approve::run(args, cx)),
+        Verb::Deny(args) => Box::pin(deny::run(args, cx)),
+        Verb::Budget(args) => Box::pin(budget::run(args, cx)),
+        Verb::Gc(args) => Box::pin(gc::run(args, cx)),
+        Verb::Retry(args) => Box::pin(retry::run(args, cx)),
+        Verb::Gates(args) => Box::pin(gates::run(args, cx)),
+        _ => Box::pin(async { Err(CommandError::new(Kind::Usage, "a daemon does not perform this")) }),
+    }
+}
+
+fn here(verb: Verb, cx: &Context) -> Ended {
     match verb {
         Verb::Demo => owning(demo::run(cx)),
         Verb::Init => reading(init::run(cx)),
         Verb::Check(args) => reading(check::run(args, cx)),
         Verb::Config => reading(config::run(cx)),
         Verb::Run(args) => owning(run::run(args, cx)),
+        Verb::Up(args) => owning(up::run(args, cx)),
+        Verb::Stop(args) => reading(stop::run(args, cx)),
+        Verb::Service(args) => reading(service::run(args, cx)),
         Verb::Schema => schema::run(cx),
         Verb::Prompts(args) => reading(prompts::run(args, cx)),
         Verb::Status(args) => reading(status::run(args, cx)),
@@ -69,7 +108,7 @@ pub(crate) fn run(verb: Verb, cx: &Context) -> Ended {
 }
 
 /// Runs a verb that looks only: one thread is enough and starts fastest.
-fn reading(verb: impl Future<Output = Ended>) -> Ended {
+fn reading<T>(verb: impl Future<Output = Result<T, CommandError>>) -> Result<T, CommandError> {
     on(tokio::runtime::Builder::new_current_thread(), verb)
 }
 
@@ -80,7 +119,10 @@ fn owning(verb: impl Future<Output = Ended>) -> Ended {
     on(builder, verb)
 }
 
-fn on(mut builder: tokio::runtime::Builder, verb: impl Future<Output = Ended>) -> Ended {
+fn on<T>(
+    mut builder: tokio::runtime::Builder,
+    verb: impl Future<Output = Result<T, CommandError>>,
+) -> Result<T, CommandError> {
     let runtime = builder.enable_all().build();
     runtime.map_err(|error| CommandError::failed(format!("start the runtime: {error}")))?.block_on(verb)
 }

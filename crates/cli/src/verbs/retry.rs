@@ -7,7 +7,7 @@ use crate::context::Context;
 use crate::error::CommandError;
 use crate::output::safe;
 use crate::progress::Screen;
-use crate::signals::{self, Running};
+use crate::signals::Running;
 use crate::view::find;
 use loopwright::round::RunRequest;
 use loopwright::store::RoundRow;
@@ -41,7 +41,7 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
 async fn go_on(cx: &Context, row: &RoundRow) -> Result<Option<crate::exit::Exit>, CommandError> {
     let telling = cx.telling()?;
     let running = Running::default();
-    let cancel = signals::cancel(&running);
+    let cancel = cx.cancel(&running);
     let repo = cx.git().discover(Path::new(&row.repo_path)).await.ok();
     let engine = cx.owner(repo.as_ref(), &cancel).await?;
     // What a dead process left under way was taken to its rest just now.

@@ -6,7 +6,7 @@ use crate::error::{CommandError, Kind};
 use crate::exit::Exit;
 use crate::posting::{self, Posting};
 use crate::progress::Screen;
-use crate::signals::{self, Running};
+use crate::signals::Running;
 use crate::story;
 use clap::builder::NonEmptyStringValueParser;
 use loopwright::Engine;
@@ -61,7 +61,7 @@ pub(crate) async fn perform(cx: &Context, repo: &UserRepo, bind: &Bindings, requ
     let telling = cx.telling()?;
     let dry_run = request.dry_run;
     let running = Running::default();
-    let cancel = signals::cancel(&running);
+    let cancel = cx.cancel(&running);
     let engine = cx.owner(Some(repo), &cancel).await?;
     if cancel.is_cancelled() {
         return Err(CommandError::new(Kind::Interrupted, "interrupted before the round began"));

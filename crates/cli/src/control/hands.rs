@@ -1,0 +1,36 @@
+//! With whose hands a command works: its own process, or the daemon's.
+
+use crate::context::Environment;
+use loopwright::Engine;
+use loopwright::proc::Cancel;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// What a daemon lends to the commands that it performs.
+pub(crate) struct Shared {
+    /// The engine that owns the store.
+    pub(crate) engine: Engine,
+    /// The daemon's own environment, with its keys.
+    pub(crate) env: Environment,
+    /// Its state directory.
+    pub(crate) state: PathBuf,
+    /// Its database, when it is not in the state directory.
+    pub(crate) store: Option<String>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+/// Who does the work.
+#[derive(Debug, Clone, Default)]
+pub(crate) enum Hands {
+    /// This process, for itself; signals end it.
+    #[default]
+    Own,
+    /// A daemon, for somebody who typed the command elsewhere; their word ends it.
+    Lent(Arc<Shared>, Cancel),
+}

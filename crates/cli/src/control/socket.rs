@@ -1,0 +1,104 @@
+//! The control socket as a file: where it is, who may use it, and how a path is used that is longer than the kernel takes.
+
+use std::io;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use tokio::net::{UnixListener, UnixStream};
+
+/// Its name in the state directory.
+const NAME: &str = "control.sock";
+
+/// What `sun_path` holds, with the zero at its end.
+const PATH_MAX: usize = 107;
+
+/// The socket of a state directory. The folder stays open as long as this lives, for its path may lead through it.
+struct Address {
+    path: PathBuf,
+    _folder: Option<std::fs::File>,
+}
+
+impl Address {
+    fn of(state: &Path) -> io::Result<Self> {
+        let path = state.join(NAME);
+        if path.as_os_str().len() <= PATH_MAX {
+            return Ok(Self { path, _folder: None });
+        }
+        let folder = std::fs::File::open(state)?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}/{NAME}", folder.as_raw_fd()));
+        Ok(Self { path, _folder: Some(folder) })
+    }
+}
+
+/// Listens for the owner of the state directory's store. A socket that nobody answers is of a dead daemon and goes.
+pub(crate) async fn bind(state: &Path) -> io::Result<UnixListener> {
+    if connect(state).await?.is_some() {
+        return Err(io::Error::new(io::ErrorKind::AddrInUse, "another daemon answers there"));
+    }
+    match std::fs::remove_file(state.join(NAME)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let address = Address::of(state)?;
+    // The folder keeps others out from the first moment on; the file's own mode says so twice.
+    let listener = UnixListener::bind(&address.path)?;
+    std::fs::set_permissions(state.join(NAME), std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// Takes the socket away.
+pub(crate) fn remove(state: &Path) {
+    // One that stays is found to be dead.
+    let _ = std::fs::remove_file(state.join(NAME));
+}
+
+/// Reaches the daemon of a state directory; nothing when none listens there.
+pub(crate) async fn connect(state: &Path) -> io::Result<Option<UnixStream>> {
+    let Ok(address) = Address::of(state) else { return Ok(None) };
+    match UnixStream::connect(&address.path).await {
+        Ok(stream) => Ok(Some(stream)),
+        Err(error) if is_nobody(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether a daemon might listen there, at the price of one system call.
+pub(crate) fn is_there(state: &Path) -> bool {
+    std::fs::symlink_metadata(state.join(NAME)).is_ok()
+}
+
+fn is_nobody(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, NotADirectory, NotFound, PermissionDenied};
+    matches!(error.kind(), NotFound | NotADirectory | ConnectionRefused | PermissionDenied)
+}
+
+/// Whether a peer of this user id is listened to: ourselves, or root, who can do anything here anyway.
+pub(crate) fn is_welcome(uid: u32) -> bool {
+    uid == 0 || uid == rustix::process::getuid().as_raw()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_path_longer_than_the_kernel_takes_works_and_is_private() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let state = folder.path().join("x".repeat(120));
+        std::fs::create_dir(&state).expect("a folder can be made");
+        let listener = bind(&state).await.expect("it can be bound");
+        let mode = std::fs::metadata(state.join(NAME)).expect("it is there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(connect(&state).await.expect("it can be tried").is_some());
+        assert!(bind(&state).await.is_err(), "a second daemon took it");
+        drop(listener);
+        assert!(connect(&state).await.expect("it can be tried").is_none(), "a dead socket is no daemon");
+        assert!(bind(&state).await.is_ok(), "a dead socket is in nobody's way");
+    }
+
+    #[test]
+    fn only_ourselves_and_root_are_welcome() {
+        let own = rustix::process::getuid().as_raw();
+        assert!(is_welcome(own) && is_welcome(0) && !is_welcome(own.wrapping_add(4711)));
+    }
+}

@@ -1,0 +1,247 @@
+//! What goes over the control socket: frames of JSON behind their length, bounded in size. Who may speak and what is done
+//! about it is not decided here.
+
+use crate::context::Environment;
+use crate::error::{CommandError, Kind};
+use crate::output::{Output, Said, Streams};
+use serde::{Deserialize, Serialize};
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::PathBuf;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// The form of frames; a peer with another one is not understood.
+pub(super) const PROTOCOL: u32 = 1;
+
+/// This build.
+pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The longest frame that is read. The kernel allows command lines of two mebibytes; nobody types the half of it.
+const FRAME_MAX: u32 = 1 << 20;
+
+/// The longest text in one frame; longer ones go in several.
+const CHUNK_MAX: usize = 64 << 10;
+
+/// Bytes of the operating system, readable where they are text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Words {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl From<&OsStr> for Words {
+    fn from(words: &OsStr) -> Self {
+        words.to_str().map_or_else(|| Self::Bytes(words.as_bytes().to_vec()), |text| Self::Text(text.to_owned()))
+    }
+}
+
+impl From<Words> for OsString {
+    fn from(words: Words) -> Self {
+        match words {
+            Words::Text(text) => text.into(),
+            Words::Bytes(bytes) => Self::from_vec(bytes),
+        }
+    }
+}
+
+/// A command line with what it depends on. Keys are not among it: those of the daemon are used.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Request {
+    pub(super) protocol: u32,
+    pub(super) version: String,
+    /// What was typed, without the program's own name.
+    pub(super) argv: Vec<Words>,
+    surroundings: Surroundings,
+    out_is_terminal: bool,
+    err_is_terminal: bool,
+    width: Option<u16>,
+}
+
+/// The part of [`Environment`] that a command depends on.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Surroundings {
+    cwd: Words,
+    config: Option<Words>,
+    state_dir: Option<Words>,
+    store: Option<String>,
+    log: Option<String>,
+    xdg_config: Option<Words>,
+    xdg_state: Option<Words>,
+    home: Option<Words>,
+    path: Words,
+    user: Option<String>,
+    no_colour: bool,
+}
+
+impl Request {
+    /// This very command line.
+    pub(super) fn new(argv: impl Iterator<Item = OsString>, env: &Environment, out: &Output) -> Self {
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| Words::from(path.as_os_str()));
+        let surroundings = Surroundings {
+            cwd: Words::from(env.cwd.as_os_str()),
+            config: path(&env.config),
+            state_dir: path(&env.state_dir),
+            store: env.store.clone(),
+            log: env.log.clone(),
+            xdg_config: path(&env.xdg_config),
+            xdg_state: path(&env.xdg_state),
+            home: path(&env.home),
+            path: Words::from(env.path.as_os_str()),
+            user: env.user.clone(),
+            no_colour: env.no_colour,
+        };
+        let Streams { out_is_terminal, err_is_terminal, width } = out.streams();
+        Self {
+            protocol: PROTOCOL,
+            version: VERSION.to_owned(),
+            argv: argv.map(|word| Words::from(word.as_os_str())).collect(),
+            surroundings,
+            out_is_terminal,
+            err_is_terminal,
+            width,
+        }
+    }
+
+    /// The streams it prints to.
+    pub(super) fn streams(&self) -> Streams {
+        Streams { out_is_terminal: self.out_is_terminal, err_is_terminal: self.err_is_terminal, width: self.width }
+    }
+
+    /// Its environment, with the keys of this process.
+    pub(super) fn environment(&self, own: &Environment) -> Environment {
+        let path = |words: &Option<Words>| words.clone().map(|words| PathBuf::from(OsString::from(words)));
+        let around = &self.surroundings;
+        Environment {
+            cwd: PathBuf::from(OsString::from(around.cwd.clone())),
+            config: path(&around.config),
+            state_dir: path(&around.state_dir),
+            store: around.store.clone(),
+            log: around.log.clone(),
+            xdg_config: path(&around.xdg_config),
+            xdg_state: path(&around.xdg_state),
+            home: path(&around.home),
+            path: around.path.clone().into(),
+            user: around.user.clone(),
+            no_colour: around.no_colour,
+            ..own.clone()
+        }
+    }
+}
+
+/// What comes after the request.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Wish {
+    /// End it.
+    Cancel,
+}
+
+/// What is answered.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Reply {
+    /// The request is understood and begins.
+    Begun { version: String },
+    /// Text of the answer.
+    Out(String),
+    /// Text beside the answer.
+    Err(String),
+    /// It ended with this code.
+    Exit(u8),
+    /// It does not begin.
+    No { kind: Kind, text: String, hints: Vec<String> },
+}
+
+impl Reply {
+    /// Text in frames that are not too long, cut between characters.
+    pub(super) fn chunks(said: Said) -> Vec<Self> {
+        let (text, wrap): (String, fn(String) -> Self) = match said {
+            Said::Out(text) => (text, Self::Out),
+            Said::Err(text) => (text, Self::Err),
+        };
+        let mut rest = text.as_str();
+        let mut chunks = Vec::new();
+        while !rest.is_empty() {
+            let (chunk, after) = rest.split_at(rest.floor_char_boundary(CHUNK_MAX));
+            chunks.push(wrap(chunk.to_owned()));
+            rest = after;
+        }
+        chunks
+    }
+}
+
+impl From<CommandError> for Reply {
+    fn from(error: CommandError) -> Self {
+        Self::No { kind: error.kind, text: error.text, hints: error.hints }
+    }
+}
+
+/// Sends a frame.
+pub(super) async fn send<T: Serialize>(to: &mut (impl AsyncWriteExt + Unpin), frame: &T) -> io::Result<()> {
+    let body = serde_json::to_vec(frame)?;
+    let length = u32::try_from(body.len()).ok().filter(|length| *length <= FRAME_MAX);
+    let length =
+        length.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "too long for the control socket"))?;
+    let mut whole = length.to_be_bytes().to_vec();
+    whole.extend(body);
+    to.write_all(&whole).await?;
+    to.flush().await
+}
+
+/// Reads a frame; nothing at the end of the stream.
+pub(super) async fn receive<T: for<'de> Deserialize<'de>>(
+    from: &mut (impl AsyncReadExt + Unpin),
+) -> io::Result<Option<T>> {
+    let length = match from.read_u32().await {
+        Ok(length) => length,
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    if length > FRAME_MAX {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a frame of {length} bytes")));
+    }
+    let mut body = Vec::new();
+    from.take(u64::from(length)).read_to_end(&mut body).await?;
+    if body.len() != length as usize {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(Some(serde_json::from_slice(&body)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn frames_arrive_whole_and_long_ones_are_refused_unread() {
+        let mut wire = Vec::new();
+        send(&mut wire, &Reply::Out("ä".to_owned())).await.expect("it is short");
+        let mut from = wire.as_slice();
+        assert!(matches!(receive(&mut from).await, Ok(Some(Reply::Out(text))) if text == "ä"));
+        assert!(matches!(receive::<Reply>(&mut from).await, Ok(None)));
+        let long = u32::MAX.to_be_bytes();
+        assert!(receive::<Reply>(&mut long.as_slice()).await.is_err());
+        let mut cut = &wire[..wire.len() - 1];
+        assert!(receive::<Reply>(&mut cut).await.is_err());
+    }
+
+    #[test]
+    fn long_text_is_cut_between_characters_and_nothing_is_lost() {
+        let text = "ä".repeat(CHUNK_MAX);
+        let chunks = Reply::chunks(Said::Err(text.clone()));
+        let joined: String = chunks.iter().map(|reply| if let Reply::Err(text) = reply { text } else { "" }).collect();
+        assert!(chunks.len() >= 2 && joined == text);
+    }
+
+    #[test]
+    fn words_that_are_no_text_survive() {
+        for bytes in [&b"plain"[..], &b"\xff\xfe"[..]] {
+            let words = Words::from(OsStr::from_bytes(bytes));
+            let json = serde_json::to_string(&words).expect("words are JSON");
+            let back: Words = serde_json::from_str(&json).expect("and back");
+            assert_eq!(OsString::from(back).as_bytes(), bytes);
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! `service install|uninstall|status`: writes, removes or looks at the file by which the system starts the daemon. Starting
+//! and stopping is the system's own business; what to type for it is printed.
+
+mod launchd;
+mod systemd;
+
+use super::Ended;
+use crate::context::Context;
+use crate::control::Peer;
+use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::output::safe;
+use serde_json::json;
+use std::io;
+use std::path::{Path, PathBuf};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+    /// Which manager the file is for [default: the machine's]
+    #[arg(long = "for", value_name = "MANAGER", value_enum, global = true)]
+    manager: Option<Manager>,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Write the file that starts the daemon when you log in
+    Install {
+        /// Only show the file
+        #[arg(long)]
+        print: bool,
+    },
+    /// Remove the file
+    Uninstall,
+    /// Say whether the file is there and whether the daemon runs
+    Status,
+}
+
+/// Who starts services here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Manager {
+    /// A systemd user unit
+    Systemd,
+    /// A launchd agent
+    Launchd,
+}
+
+impl Manager {
+    fn of_machine() -> Self {
+        if cfg!(target_os = "macos") { Self::Launchd } else { Self::Systemd }
+    }
+}
+
+/// What a service file says, whoever reads it.
+struct Plan {
+    manager: Manager,
+    /// Its name, without the ending of the file.
+    name: String,
+    /// The file.
+    file: PathBuf,
+    /// The program and its words.
+    argv: Vec<String>,
+    /// Where it starts.
+    folder: String,
+    /// Variables it is given; never a key.
+    variables: Vec<(&'static str, String)>,
+    /// Where its output goes, where the manager keeps none itself.
+    log: String,
+    /// A file of further variables that its owner may write.
+    secrets: String,
+}
+
+pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+    let plan = Plan::new(cx, args.manager.unwrap_or_else(Manager::of_machine)).await?;
+    match args.what {
+        What::Install { print: true } => cx.out.script(plan.text().trim_end()),
+        What::Install { print: false } => install(cx, &plan)?,
+        What::Uninstall => uninstall(cx, &plan)?,
+        What::Status => status(cx, &plan).await?,
+    }
+    Ok(Exit::DONE)
+}
+
+impl Plan {
+    async fn new(cx: &Context, manager: Manager) -> Result<Self, CommandError> {
+        let home = cx.env.home.clone().ok_or_else(|| CommandError::invalid("HOME is not set"))?;
+        let (state, origin) = cx.state_dir()?;
+        // The usual state directory has the usual name; another one gets a name of its own, so that both can be there.
+        let own = if matches!(origin, "default" | "XDG_STATE_HOME") { String::new() } else { tag(&state) };
+        let repo = cx.repo().await.ok().map(|repo| repo.work_tree);
+        let program =
+            std::env::current_exe().map_err(|error| CommandError::failed(format!("find this program: {error}")))?;
+        let mut argv = vec![text(&program)?, "--state".to_owned(), text(&state)?];
+        if let Some(repo) = &repo {
+            argv.extend(["--repo".to_owned(), text(repo)?]);
+        }
+        argv.push("up".to_owned());
+        let config =
+            cx.env.user_config().and_then(|file| Some(file.parent()?.to_owned())).unwrap_or_else(|| home.clone());
+        let (name, file) = match manager {
+            Manager::Systemd => systemd::place(&config, &own),
+            Manager::Launchd => launchd::place(&home, &own),
+        };
+        Ok(Self {
+            manager,
+            name,
+            file,
+            argv,
+            folder: text(repo.as_ref().unwrap_or(&home))?,
+            variables: variables(cx)?,
+            log: text(&state.join("daemon.log"))?,
+            secrets: text(&config.join("environment"))?,
+        })
+    }
+
+    fn text(&self) -> String {
+        match self.manager {
+            Manager::Systemd => systemd::unit(self),
+            Manager::Launchd => launchd::plist(self),
+        }
+    }
+
+    fn start(&self) -> Vec<String> {
+        match self.manager {
+            Manager::Systemd => systemd::start(self),
+            Manager::Launchd => launchd::start(self),
+        }
+    }
+
+    fn end(&self) -> Vec<String> {
+        match self.manager {
+            Manager::Systemd => systemd::end(self),
+            Manager::Launchd => launchd::end(self),
+        }
+    }
+}
+
+fn tag(state: &Path) -> String {
+    let hash = loopwright_core::hash::of_bytes(state.as_os_str().as_encoded_bytes());
+    format!("-{}", hash.chars().filter(char::is_ascii_hexdigit).take(8).collect::<String>())
+}
+
+/// Text that can stand in a line of a service file.
+fn text(path: &Path) -> Result<String, CommandError> {
+    let usable = path.to_str().filter(|text| !text.chars().any(char::is_control));
+    usable.map(str::to_owned).ok_or_else(|| {
+        CommandError::invalid(format!("`{}` cannot stand in a service file", safe(&path.to_string_lossy())))
+    })
+}
+
+/// What the command depends on here and would not have there. A manager's own PATH seldom has the agents on it.
+fn variables(cx: &Context) -> Result<Vec<(&'static str, String)>, CommandError> {
+    let env = &cx.env;
+    let mut found = vec![("PATH", text(Path::new(&env.path))?)];
+    if let Some(config) = &env.config {
+        found.push(("LOOPWRIGHT_CONFIG", text(&env.cwd.join(config))?));
+    }
+    if let Some(folder) = &env.xdg_config {
+        found.push(("XDG_CONFIG_HOME", text(folder)?));
+    }
+    // An address may hold a password, which has no place in a file that others may read.
+    if let Some(store) = env.store.as_ref().filter(|store| !store.contains("://")) {
+        found.push(("LOOPWRIGHT_STORE", text(Path::new(store))?));
+    }
+    Ok(found)
+}
+
+fn install(cx: &Context, plan: &Plan) -> Result<(), CommandError> {
+    let failed = |error: io::Error| CommandError::failed(format!("write {}: {error}", plan.file.display()));
+    let before = std::fs::read_to_string(&plan.file).ok();
+    std::fs::create_dir_all(plan.file.parent().unwrap_or(Path::new("/"))).map_err(failed)?;
+    let new = plan.file.with_extension("new");
+    std::fs::write(&new, plan.text()).and_then(|()| std::fs::rename(&new, &plan.file)).map_err(failed)?;
+    let word = match before {
+        None => "written",
+        Some(old) if old == plan.text() => "unchanged",
+        Some(_) => "replaced",
+    };
+    let document = json!({"schema": 1, "file": plan.file, "service": plan.name, "change": word, "next": plan.start()});
+    cx.out.answer(&document, || {
+        let keys = format!("keys for agents: put NAME=value lines into {} (mode 0600)", safe(&plan.secrets));
+        format!("{word}: {}\nstart it:\n  {}\n{keys}", plan.file.display(), plan.start().join("\n  "))
+    });
+    Ok(())
+}
+
+fn uninstall(cx: &Context, plan: &Plan) -> Result<(), CommandError> {
+    let word = match std::fs::remove_file(&plan.file) {
+        Ok(()) => "removed",
+        Err(error) if error.kind() == io::ErrorKind::NotFound => "absent",
+        Err(error) => return Err(CommandError::failed(format!("remove {}: {error}", plan.file.display()))),
+    };
+    let document = json!({"schema": 1, "file": plan.file, "service": plan.name, "change": word, "next": plan.end()});
+    cx.out.answer(&document, || match word {
+        "removed" => format!("removed: {}\nend it:\n  {}", plan.file.display(), plan.end().join("\n  ")),
+        _ => format!("there is no {}", plan.file.display()),
+    });
+    Ok(())
+}
+
+async fn status(cx: &Context, plan: &Plan) -> Result<(), CommandError> {
+    let found = std::fs::read_to_string(&plan.file).ok();
+    let file = match &found {
+        None => "not installed",
+        Some(text) if *text == plan.text() => "installed",
+        Some(_) => "installed, and not as it would be written now",
+    };
+    let pid = Peer::find(&cx.state_dir()?.0).await?.and_then(|peer| peer.pid);
+    let document = json!({
+        "schema": 1, "file": plan.file, "service": plan.name, "installed": found.is_some(),
+        "current": found.as_ref().map(|text| *text == plan.text()), "pid": pid,
+    });
+    cx.out.answer(&document, || {
+        let daemon = pid.map_or("no daemon runs".to_owned(), |pid| format!("the daemon runs: process {pid}"));
+        let next = match (&found, pid) {
+            (None, _) => "\ninstall it: loopwright service install".to_owned(),
+            (Some(_), None) => format!("\nstart it:\n  {}", plan.start().join("\n  ")),
+            (Some(_), Some(_)) => String::new(),
+        };
+        format!("{file}: {}\n{daemon}{next}", plan.file.display())
+    });
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! The daemon as a systemd user unit.
+//!
+//! Hardening here is only what leaves our own walls standing: rounds make user and mount namespaces, so nothing that
+//! restricts namespaces, system calls or the view of the file system can be set for the daemon that builds them.
+
+use super::Plan;
+use std::path::{Path, PathBuf};
+
+/// Name and file. `config` is the folder of our own configuration, beside which systemd's is.
+pub(super) fn place(config: &Path, tag: &str) -> (String, PathBuf) {
+    let name = format!("loopwright{tag}.service");
+    let folder = config.parent().unwrap_or(config).join("systemd/user");
+    let file = folder.join(&name);
+    (name, file)
+}
+
+pub(super) fn unit(plan: &Plan) -> String {
+    let argv: Vec<String> = plan.argv.iter().map(|word| command_word(word)).collect();
+    let line = |(name, value): &(&str, String)| format!("Environment={}\n", quoted(&format!("{name}={value}")));
+    let variables: String = plan.variables.iter().map(line).collect();
+    format!(
+        "# Written by `loopwright service install`; changes go into a drop-in: systemctl --user edit {name}
+[Unit]
+Description=Loopwright: starts loops when they are due
+# Ten starts in ten minutes are a fault that a further start does not mend.
+StartLimitIntervalSec=10min
+StartLimitBurst=10
+
+[Service]
+Type=notify
+NotifyAccess=main
+ExecStart={argv}
+ExecReload=/bin/kill -HUP $MAINPID
+WorkingDirectory={folder}
+{variables}EnvironmentFile=-{secrets}
+Restart=on-failure
+RestartSec=2s
+RestartSteps=5
+RestartMaxDelaySec=2min
+# A wrong configuration is for a person to mend.
+RestartPreventExitStatus=2
+# The daemon lets its rounds end; what is left after that goes with it.
+KillMode=mixed
+TimeoutStopSec=90s
+# Limits for agents need a part of the control group tree.
+Delegate=yes
+# A round that was too big fails by itself.
+OOMPolicy=continue
+LimitNOFILE=65536
+UMask=0077
+NoNewPrivileges=yes
+
+[Install]
+WantedBy=default.target
+",
+        name = plan.name,
+        argv = argv.join(" "),
+        folder = escaped(&plan.folder),
+        secrets = escaped(&plan.secrets),
+    )
+}
+
+pub(super) fn start(plan: &Plan) -> Vec<String> {
+    vec![
+        "systemctl --user daemon-reload".to_owned(),
+        format!("systemctl --user enable --now {}", plan.name),
+        "loginctl enable-linger    # so that it runs while you are logged out".to_owned(),
+    ]
+}
+
+pub(super) fn end(plan: &Plan) -> Vec<String> {
+    vec![format!("systemctl --user disable --now {}", plan.name), "systemctl --user daemon-reload".to_owned()]
+}
+
+/// A word of a command line, in which variables would be replaced.
+fn command_word(word: &str) -> String {
+    quoted(&word.replace('$', "$$"))
+}
+
+fn quoted(word: &str) -> String {
+    format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\"").replace('%', "%%"))
+}
+
+fn escaped(path: &str) -> String {
+    path.replace('%', "%%")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_survive_the_quoting_of_units() {
+        assert_eq!(command_word(r#"/a b/50%"$x\"#), r#""/a b/50%%\"$$x\\""#);
+        assert_eq!(quoted("A=$x"), "\"A=$x\"");
+    }
+}

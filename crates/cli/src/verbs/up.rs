@@ -1,0 +1,31 @@
+//! `up`: the daemon, in the foreground or as a process of its own.
+
+use super::Ended;
+use crate::context::Context;
+use crate::daemon::{self, Terminal, detach};
+use loopwright_core::units::Span;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Start it as a process of its own and come back when it is ready
+    #[arg(long)]
+    detach: bool,
+    /// How long rounds may take to end when the daemon is asked to
+    #[arg(long, value_name = "SPAN", default_value = "60s", value_parser = span)]
+    grace: Span,
+    /// In the process that `--detach` started
+    #[arg(long, hide = true, conflicts_with = "detach")]
+    detached: bool,
+}
+
+fn span(text: &str) -> Result<Span, String> {
+    Span::parse(text).ok_or_else(|| "a time such as `30s` or `5m`".to_owned())
+}
+
+pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+    if args.detach {
+        return detach::run(cx).await;
+    }
+    let terminal = if args.detached { Terminal::None } else { Terminal::Own };
+    daemon::run(cx, args.grace.duration(), terminal).await
+}

@@ -1,0 +1,130 @@
+//! Commands beside a daemon: the daemon performs them, and nobody can tell the difference.
+
+use crate::world::{LONG, World};
+use loopwright_testkit::wait;
+use std::os::unix::fs::PermissionsExt as _;
+
+#[test]
+fn a_round_by_hand_its_approval_and_a_retry_work_beside_a_daemon_as_without() {
+    let world = World::new();
+    let daemon = world.up();
+    let report = world.run("run fix --json").code(10).json();
+    let round = report["round"].as_str().expect("a report names its round").to_owned();
+    assert_eq!(report["outcome"], "escalated");
+    assert_eq!(world.json("inbox")["items"].as_array().map(Vec::len), Some(1));
+    let shipped = world.run(&format!("approve {round}")).success();
+    assert!(shipped.stdout().starts_with(&format!("shipped: round {round}")), "{}", shipped.stdout());
+    let again = world.run(&format!("approve {round}")).code(15);
+    assert!(again.stderr().contains("does not wait for an answer"), "{}", again.stderr());
+    let second = world.run(&format!("retry {round} --json")).code(10).json();
+    let second = second["round"].as_str().expect("a report names its round").to_owned();
+    let denied = world.run(&format!("deny {second} --why no")).success();
+    assert!(denied.stdout().starts_with("denied:"), "{}", denied.stdout());
+    let raised = world.json("budget raise fix --usd 3");
+    assert_eq!(raised["loop"], "fix");
+    assert!(world.json("gc --dry-run")["freed_bytes"].is_u64());
+    assert_eq!(world.json("verify")["schema"], 1);
+    daemon.stop();
+    assert_eq!(world.json("rounds")["rounds"].as_array().map(Vec::len), Some(2));
+}
+
+#[test]
+fn errors_of_a_forwarded_command_are_the_command_s_own() {
+    let world = World::new();
+    let _daemon = world.up();
+    let unknown = world.run("run nothing").code(2);
+    assert!(unknown.stderr().contains("no loop is called `nothing`"), "{}", unknown.stderr());
+    assert_eq!(unknown.stdout(), "");
+    let document = world.run("run nothing --json").code(2).json();
+    assert_eq!(document["error"]["kind"], "unknown");
+    let elsewhere = world.env.loopwright(["run", "fix"]).code(2);
+    assert!(elsewhere.stderr().contains("not a git repository"), "{}", elsewhere.stderr());
+    let by_path = world.env.loopwright(["run", "look", "--repo", "repo", "--json"]).success().json();
+    assert_eq!(by_path["outcome"], "reported");
+}
+
+#[test]
+fn a_second_daemon_is_told_who_holds_the_store() {
+    let world = World::new();
+    let daemon = world.up();
+    let refused = world.run("up").code(1);
+    let text = refused.stderr();
+    assert!(text.contains(&format!("process {}", daemon.pid())) && text.contains(" since 20"), "{text}");
+    let detached = world.run("up --detach").code(1);
+    assert!(detached.stderr().contains(&format!("process {}", daemon.pid())), "{}", detached.stderr());
+}
+
+#[test]
+fn a_dead_daemon_s_socket_is_no_daemon_and_its_successor_takes_over() {
+    let world = World::new();
+    let mut daemon = world.up();
+    daemon.signal("KILL");
+    daemon.ended();
+    assert!(world.env.state().join("control.sock").exists(), "a killed process leaves its socket");
+    assert_eq!(world.run("run look --json").success().json()["outcome"], "reported");
+    let daemon = world.up();
+    assert_eq!(world.run("run look --json").success().json()["outcome"], "reported");
+    daemon.stop();
+    assert!(!world.env.state().join("control.sock").exists());
+}
+
+#[test]
+fn the_control_socket_is_for_its_owner_alone() {
+    let world = World::new();
+    let state = world.env.root().join("fresh");
+    let _daemon = world.up_with(&format!("--state {} up", state.display()));
+    let mode = |path: &std::path::Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    assert_eq!((mode(&state), mode(&state.join("control.sock"))), (0o700, 0o600));
+}
+
+#[test]
+fn an_interrupt_is_passed_on_and_ends_the_round_not_the_daemon() {
+    let world = World::new();
+    world.add("hang", "check: none\n", "@ maker\nsay here we go\nhang\n");
+    let daemon = world.up();
+    let client = crate::world::Daemon::start(&world, "run hang");
+    client.wait_for("here we go");
+    client.signal("INT");
+    let mut client = client;
+    assert_eq!(client.ended().code(), Some(130), "{}", client.said());
+    client.wait_for("interrupted: the daemon ends it");
+    client.wait_for("hang interrupted");
+    assert_eq!(world.run("run look --json").success().json()["outcome"], "reported");
+    daemon.stop();
+}
+
+#[test]
+fn a_client_that_is_killed_leaves_its_round_to_the_daemon() {
+    let world = World::new();
+    let go = world.env.root().join("repo/go");
+    world.add(
+        "slow",
+        "check: none\nsandbox: off\n",
+        &format!("@ maker\nsay here we go\nsleep-until {}\nstage report.md \"Done.\"\n", go.display()),
+    );
+    let daemon = world.up();
+    let mut client = crate::world::Daemon::start(&world, "run slow");
+    client.wait_for("here we go");
+    client.signal("KILL");
+    client.ended();
+    std::fs::write(&go, "").expect("it can be written");
+    wait::until("the round's end", LONG, || world.json("rounds")["rounds"][0]["outcome"] == "reported");
+    daemon.stop();
+}
+
+#[test]
+fn a_detached_daemon_says_its_process_keeps_a_log_and_ends_when_stopped() {
+    let world = World::new();
+    let started = world.json("up --detach");
+    let pid = started["daemon"]["pid"].as_u64().expect("a pid");
+    let log = started["daemon"]["log"].as_str().expect("a log").to_owned();
+    assert_eq!(world.run("run look --json").success().json()["outcome"], "reported");
+    let stopped = world.run("stop").success();
+    assert!(stopped.stdout().contains(&format!("process {pid}, has ended")), "{}", stopped.stdout());
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    assert!(stat.is_empty() || stat.contains(") Z "), "it still runs: {stat}");
+    let mode = std::fs::metadata(&log).expect("the log is there").permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600);
+    let none = world.run("stop").success();
+    assert!(none.stdout().contains("no daemon runs here"), "{}", none.stdout());
+}

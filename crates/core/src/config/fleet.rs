@@ -1,0 +1,92 @@
+//! What a daemon looks after: repositories, with all their loops or some, and how many rounds run at once.
+
+use crate::spec::reader::value::At;
+use crate::spec::tree::Value;
+use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
+
+/// A repository to look after.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RepoEntry {
+    /// Where it is; `~/` is the user's home.
+    pub path: String,
+    /// The loops that start by themselves; all when none is named.
+    pub loops: Vec<String>,
+}
+
+impl Serialize for RepoEntry {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Whole<'r> {
+            path: &'r str,
+            loops: &'r [String],
+        }
+        match self.loops.as_slice() {
+            [] => self.path.serialize(serializer),
+            loops => Whole { path: &self.path, loops }.serialize(serializer),
+        }
+    }
+}
+
+/// How many rounds may run at once; what is not said is the daemon's to choose.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct Concurrency {
+    /// In all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<u32>,
+    /// Of one repository.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repo: Option<u32>,
+    /// With one agent, by its word.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub agents: BTreeMap<String, u32>,
+}
+
+impl Concurrency {
+    pub(super) fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    pub(super) fn merge(mut self, over: Self) -> Self {
+        self.agents.extend(over.agents);
+        Self { total: over.total.or(self.total), repo: over.repo.or(self.repo), agents: self.agents }
+    }
+}
+
+/// A path, or a mapping with `path` and `loops`, as a list.
+pub(super) fn repos(at: &At<'_>) -> Option<Vec<RepoEntry>> {
+    let blank = || RepoEntry { path: String::new(), loops: Vec::new() };
+    at.one_or_many("a list of paths, or of `path` with `loops`", blank, repo)
+}
+
+fn repo(at: &At<'_>) -> Option<RepoEntry> {
+    if is_mapping(at) {
+        let fields = at.fields(&["path", "loops"])?;
+        let path = fields.required("path", "~/projects/my-app", At::text);
+        let loops = fields.option("loops", At::texts).unwrap_or_default();
+        return Some(RepoEntry { path: path?, loops });
+    }
+    Some(RepoEntry { path: at.text()?, loops: Vec::new() })
+}
+
+/// A number, or numbers for all, for a repository and for agents.
+pub(super) fn concurrency(at: &At<'_>) -> Option<Concurrency> {
+    if !is_mapping(at) {
+        return Some(Concurrency { total: Some(count(at)?), ..Concurrency::default() });
+    }
+    let fields = at.fields(&["total", "repo", "agents"])?;
+    let mut agents = BTreeMap::new();
+    fields.set("agents", &mut agents, |at| {
+        let named = at.entries("a mapping of agent to a number")?;
+        Some(named.into_iter().filter_map(|(entry, at)| Some((entry.key.clone(), count(&at)?))).collect())
+    });
+    Some(Concurrency { total: fields.option("total", count), repo: fields.option("repo", count), agents })
+}
+
+fn is_mapping(at: &At<'_>) -> bool {
+    matches!(at.node.value, Value::Map(_))
+}
+
+fn count(at: &At<'_>) -> Option<u32> {
+    at.whole(1..=1000)
+}
