@@ -7,6 +7,7 @@
 
 mod entry;
 mod message;
+mod of_spec;
 mod receipt;
 mod standing;
 mod why;
