@@ -3,7 +3,6 @@
 //! Pure and sync: no I/O, no clock, no environment, no randomness. The engine performs what is decided here.
 
 pub mod budget;
-#[path = "cadence_stand_in.rs"]
 pub mod cadence;
 pub mod config;
 pub mod deliver;

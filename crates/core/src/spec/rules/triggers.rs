@@ -1,21 +1,19 @@
 //! Rules of the `on:` block.
 
 use super::{Rules, paths};
+use crate::cadence;
 use crate::name::LoopName;
 use crate::spec::path::Path;
 use crate::spec::problem::quoted;
 use crate::spec::reader::value::{listed, nearest};
-use crate::spec::{CatchUp, OWN_BRANCHES, ProbeSpec, Triggers, when};
+use crate::spec::{CatchUp, OWN_BRANCHES, ProbeSpec, Triggers};
 
 /// Probes that are part of the product.
 const PROBES: [&str; 6] = ["commits", "failing-ci", "open-prs", "open-issues", "outdated", "files"];
-/// Nothing fires more often than this.
-const EVERY_MIN_SECS: u64 = 1;
 
 pub(super) fn check(rules: &mut Rules, on: &Triggers) {
     let path = Path::to("on");
     times(rules, &path, on);
-    window(rules, &path, on);
     paths::globs(rules, &path.key("files"), &on.files);
     for (at, branch) in on.push.iter().enumerate() {
         paths::branch(rules, path.key("push").index(at), branch);
@@ -38,41 +36,12 @@ pub(super) fn check(rules: &mut Rules, on: &Triggers) {
     }
 }
 
+/// What the times say is read once, where they are compiled.
 fn times(rules: &mut Rules, path: &Path, on: &Triggers) {
-    for (at, line) in on.cron.iter().enumerate() {
-        if let Some(reason) = when::cron_problem(line) {
-            rules.object(path.key("cron").index(at), format!("{} is no cron line: {reason}", quoted(line)), None);
-        }
-    }
-    for (at, time) in on.daily.iter().enumerate().filter(|(_, time)| !when::is_time(time)) {
-        let what = format!("{} is no time of day", quoted(time));
-        rules.object(path.key("daily").index(at), what, "two digits each, such as `08:00`");
-    }
-    for (at, time) in on.weekly.iter().enumerate().filter(|(_, time)| !when::is_weekly(time)) {
-        let what = format!("{} is no weekday with a time", quoted(time));
-        rules.object(path.key("weekly").index(at), what, "such as `mon 09:30`");
-    }
-    for (at, span) in on.every.iter().enumerate() {
-        if span.duration().as_secs() < EVERY_MIN_SECS {
-            rules.object(path.key("every").index(at), format!("`{span}` is too often"), "at least `1s`");
-        }
-    }
-}
-
-fn window(rules: &mut Rules, path: &Path, on: &Triggers) {
-    if let Some(zone) = on.timezone.as_ref().filter(|zone| !when::is_zone(zone)) {
-        let what = format!("{} is no time zone", quoted(zone));
-        rules.object(path.key("timezone"), what, "an IANA name such as `Europe/Berlin` or `UTC`");
-    }
-    if let Some(quiet) = on.quiet.as_ref().filter(|quiet| !when::is_quiet(quiet)) {
-        let what = format!("{} is no range of hours", quoted(quiet));
-        rules.object(path.key("quiet"), what, "such as `22:00-06:00`");
-    }
-    for (key, moment) in [("not_before", &on.not_before), ("until", &on.until)] {
-        if let Some(moment) = moment.as_ref().filter(|moment| !when::is_moment(moment)) {
-            let what = format!("{} is no moment", quoted(moment));
-            rules.object(path.key(key), what, "such as `2026-01-31` or `2026-01-31T08:00:00Z`");
-        }
+    for problem in cadence::problems(on) {
+        let path = path.key(problem.key);
+        let path = problem.index.map_or_else(|| path.clone(), |at| path.index(at));
+        rules.object_with(path, problem.text, Some(problem.hint));
     }
     if let CatchUp::All(most) = on.catch_up {
         rules.range(path.key("catch_up").key("all"), most, 1, 1000);

@@ -1,0 +1,286 @@
+//! When a loop is due: the cadences of a loop, compiled. Pure: the current moment is always an argument, and the zone
+//! database is the bundled one. What is done about a due moment is the dispatcher's business.
+
+mod calendar;
+mod check;
+mod days;
+mod quiet;
+pub(crate) mod read;
+mod times;
+mod zone;
+
+#[cfg(test)]
+mod tests;
+
+use crate::spec::Triggers;
+use calendar::{Calendar, Moment};
+pub(crate) use check::problems;
+use quiet::Quiet;
+use std::sync::Arc;
+use zone::{CEILING_MS, FLOOR_MS, Zone, held};
+
+/// All cadences of one loop, compiled. A clone shares everything.
+#[derive(Debug, Clone)]
+pub struct Schedule(Arc<Plan>);
+
+/// A moment at which a loop is due.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due {
+    /// The occurrence's name: the nominal moment, without jitter.
+    pub at_ms: i64,
+    /// When it may start: the nominal moment and the loop's stable jitter.
+    pub start_ms: i64,
+    /// The cadence as written: `daily 02:30`.
+    pub cadence: Arc<str>,
+    /// Moved out of the hour that a zone skips.
+    pub shifted: bool,
+}
+
+/// The dues between two moments: the last few, and what came before them as a number.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Between {
+    /// The last ones, in order.
+    pub kept: Vec<Due>,
+    /// How many came before. Exact for a loop with one cadence; with several it is exact up to 4,096 and the count of the
+    /// busiest cadence beyond that. Nothing more than 110 years back is counted.
+    pub earlier: u64,
+    /// The first of those.
+    pub earlier_from_ms: Option<i64>,
+    /// The last of those.
+    pub earlier_through_ms: Option<i64>,
+}
+
+/// Why the times of an `on:` block cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text}")]
+pub struct CadenceProblem {
+    /// What is wrong.
+    pub text: String,
+    /// What to write instead.
+    pub hint: String,
+    /// The key of the `on:` block.
+    pub key: &'static str,
+    /// Which value of its list.
+    pub index: Option<usize>,
+}
+
+#[derive(Debug)]
+struct Plan {
+    cadences: Box<[Cadence]>,
+    zone: Zone,
+    jitter_ms: i64,
+    quiet: Option<Quiet>,
+    /// Nothing is due at or before this instant.
+    after_ms: i64,
+    /// Nothing is due after this instant.
+    until_ms: i64,
+    fingerprint: Box<str>,
+}
+
+#[derive(Debug)]
+struct Cadence {
+    text: Arc<str>,
+    rule: Rule,
+}
+
+#[derive(Debug)]
+enum Rule {
+    /// A grid anchored at 1970-01-01T00:00Z, so that neither a restart nor an edit elsewhere shifts it.
+    Every { ms: i64 },
+    Calendar(Box<Calendar>),
+}
+
+impl Rule {
+    fn next_after(&self, zone: &Zone, after_ms: i64) -> Option<Moment> {
+        match self {
+            Self::Every { ms } => Some(Moment { at_ms: (after_ms.div_euclid(*ms) + 1) * ms, shifted: false }),
+            Self::Calendar(calendar) => calendar.next_after(zone, after_ms),
+        }
+    }
+
+    fn count(&self, zone: &Zone, after_ms: i64, upto_ms: i64) -> u64 {
+        match self {
+            Self::Every { ms } => (upto_ms.div_euclid(*ms) - after_ms.div_euclid(*ms)).max(0) as u64,
+            Self::Calendar(calendar) => calendar.count(zone, after_ms, upto_ms),
+        }
+    }
+}
+
+impl Plan {
+    /// Several cadences at one instant are one due, named after the first that has it as its own.
+    fn due(&self, moment: Moment, cadence: &Cadence) -> Due {
+        let Moment { at_ms, shifted } = moment;
+        Due { at_ms, start_ms: at_ms + self.jitter_ms, cadence: Arc::clone(&cadence.text), shifted }
+    }
+}
+
+impl Schedule {
+    /// Compiles the times of an `on:` block. The key (`repo/loop`) seeds the jitter; the system's zone counts when the
+    /// block names none.
+    ///
+    /// # Errors
+    /// The first problem, as `check` would tell it.
+    pub fn of(on: &Triggers, key: &str, system_zone: &str) -> Result<Self, CadenceProblem> {
+        check::compile(on, key, system_zone).map(|plan| Self(Arc::new(plan)))
+    }
+
+    /// Whether any cadence makes the loop due.
+    #[must_use]
+    pub fn is_timed(&self) -> bool {
+        !self.0.cadences.is_empty()
+    }
+
+    /// The first due strictly after a moment, by its nominal moment.
+    #[must_use]
+    pub fn next_after(&self, after_ms: i64) -> Option<Due> {
+        let plan = &*self.0;
+        let after_ms = held(after_ms).max(plan.after_ms);
+        let mut best: Option<(Moment, &Cadence)> = None;
+        for cadence in &plan.cadences {
+            let Some(moment) = cadence.rule.next_after(&plan.zone, after_ms) else { continue };
+            let rank = |moment: &Moment| (moment.at_ms, moment.shifted);
+            if best.as_ref().is_none_or(|(first, _)| rank(&moment) < rank(first)) {
+                best = Some((moment, cadence));
+            }
+        }
+        let (moment, cadence) = best.filter(|(moment, _)| moment.at_ms <= plan.until_ms)?;
+        Some(plan.due(moment, cadence))
+    }
+
+    /// The dues after one moment that may start until another: the last `keep` of them, and how many came before. Costs no
+    /// more than about a step a day between the two, however often the loop is due.
+    #[must_use]
+    pub fn between(&self, after_ms: i64, upto_ms: i64, keep: usize) -> Between {
+        let upto_ms = held(upto_ms.saturating_sub(self.0.jitter_ms)).min(self.0.until_ms);
+        let after_ms = held(after_ms).max(self.0.after_ms).max(upto_ms.saturating_sub(COUNTED_MS));
+        let mut kept = self.last(after_ms, upto_ms, keep.saturating_add(1));
+        if kept.len() <= keep {
+            return Between { kept, ..Between::default() };
+        }
+        let through_ms = kept.remove(0).at_ms;
+        Between {
+            kept,
+            earlier: self.count(after_ms, through_ms),
+            earlier_from_ms: self.next_after(after_ms).map(|due| due.at_ms),
+            earlier_through_ms: Some(through_ms),
+        }
+    }
+
+    /// Inside quiet hours: when they end.
+    #[must_use]
+    pub fn quiet_until(&self, at_ms: i64) -> Option<i64> {
+        self.0.quiet.and_then(|quiet| quiet.until(&self.0.zone, at_ms))
+    }
+
+    /// Changes when the cadence is edited: its texts, its zone, its bounds. Jitter and quiet hours are no part of it,
+    /// because they change no occurrence.
+    #[must_use]
+    pub fn fingerprint(&self) -> &str {
+        &self.0.fingerprint
+    }
+
+    /// The cadences as written, for a column of a table.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        if !self.is_timed() {
+            return "manual".to_owned();
+        }
+        self.0.cadences.iter().map(|cadence| &*cadence.text).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The zone whose wall clock counts, by its name.
+    #[must_use]
+    pub fn zone(&self) -> &str {
+        self.0.zone.name()
+    }
+
+    /// The coming dues, in order and without end (except where the cadence ends).
+    pub fn coming(&self, after_ms: i64) -> impl Iterator<Item = Due> + '_ {
+        self.walk(after_ms)
+    }
+
+    fn walk(&self, after_ms: i64) -> Walk<'_> {
+        let after_ms = held(after_ms).max(self.0.after_ms);
+        let heads = self.0.cadences.iter().map(|cadence| cadence.rule.next_after(&self.0.zone, after_ms)).collect();
+        Walk { plan: &self.0, heads }
+    }
+
+    /// The last `most` dues in a range. The range is narrowed by counting, which is cheap, before anything is listed.
+    fn last(&self, after_ms: i64, upto_ms: i64, most: usize) -> Vec<Due> {
+        let mut wanted = most as u64;
+        loop {
+            let from_ms = self.narrow(after_ms, upto_ms, wanted);
+            let mut found: Vec<Due> = self.walk(from_ms).take_while(|due| due.at_ms <= upto_ms).collect();
+            if found.len() >= most || from_ms <= after_ms {
+                found.drain(..found.len().saturating_sub(most));
+                return found;
+            }
+            // Several cadences fell on the same moments: look further back.
+            wanted = wanted.saturating_mul(2);
+        }
+    }
+
+    /// A start such that the range holds at least `wanted` occurrences, counted a cadence at a time, and few more.
+    fn narrow(&self, after_ms: i64, upto_ms: i64, wanted: u64) -> i64 {
+        let (mut enough, mut short) = (after_ms, upto_ms);
+        if self.sum(enough, upto_ms) <= wanted {
+            return after_ms;
+        }
+        while short - enough > 1_000 && self.sum(enough, upto_ms) > wanted.saturating_mul(2) {
+            let middle = enough + (short - enough) / 2;
+            if self.sum(middle, upto_ms) >= wanted { enough = middle } else { short = middle }
+        }
+        enough
+    }
+
+    fn sum(&self, after_ms: i64, upto_ms: i64) -> u64 {
+        self.counts(after_ms, upto_ms).sum()
+    }
+
+    fn counts(&self, after_ms: i64, upto_ms: i64) -> impl Iterator<Item = u64> + '_ {
+        self.0.cadences.iter().map(move |cadence| cadence.rule.count(&self.0.zone, after_ms, upto_ms))
+    }
+
+    /// How many dues lie in a range, as [`Between::earlier`] says.
+    fn count(&self, after_ms: i64, upto_ms: i64) -> u64 {
+        if self.0.cadences.len() > 1 && self.sum(after_ms, upto_ms) <= LISTED_MAX {
+            return self.walk(after_ms).take_while(|due| due.at_ms <= upto_ms).count() as u64;
+        }
+        self.counts(after_ms, upto_ms).max().unwrap_or(0)
+    }
+}
+
+/// Dues further back than this are not counted.
+const COUNTED_MS: i64 = 110 * 366 * 86_400_000;
+/// So many occurrences of several cadences are listed to find those that fall together.
+const LISTED_MAX: u64 = 4_096;
+
+/// The dues of a plan in order: the next moment of each cadence, of which the earliest goes first.
+struct Walk<'p> {
+    plan: &'p Plan,
+    heads: Vec<Option<Moment>>,
+}
+
+impl Iterator for Walk<'_> {
+    type Item = Due;
+
+    fn next(&mut self) -> Option<Due> {
+        let plan = self.plan;
+        let at_ms = self.heads.iter().flatten().map(|head| head.at_ms).min()?;
+        if at_ms > plan.until_ms {
+            return None;
+        }
+        let mut first: Option<(Moment, &Cadence)> = None;
+        for (cadence, head) in plan.cadences.iter().zip(&mut self.heads) {
+            let Some(moment) = head.filter(|head| head.at_ms == at_ms) else { continue };
+            if first.as_ref().is_none_or(|(first, _)| first.shifted && !moment.shifted) {
+                first = Some((moment, cadence));
+            }
+            *head = cadence.rule.next_after(&plan.zone, at_ms);
+        }
+        first.map(|(moment, cadence)| plan.due(moment, cadence))
+    }
+}
+
+/// The bounds of a plan that names none.
+const NO_BOUNDS: (i64, i64) = (FLOOR_MS, CEILING_MS);

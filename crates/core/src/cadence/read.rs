@@ -1,0 +1,239 @@
+//! The grammar of times: times of day, weekdays, cron lines, quiet hours, moments. Text in, compiled cadence out; what
+//! makes no sense comes back as a problem with a suggestion.
+
+use super::calendar::{Calendar, Hours};
+use super::days::{Days, Join, Last};
+use super::quiet::Quiet;
+use super::times::Times;
+use super::zone::Zone;
+use crate::spec::problem::quoted;
+use croner::CronComponent;
+
+/// The longest text of a cadence; a longer one is no cadence.
+const TEXT_MAX: usize = 256;
+
+const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+const WEEKDAYS_LONG: [&str; 7] = ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"];
+const MONTHS: [&str; 12] = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
+
+/// `HH:MM` as a minute of the day, two digits each.
+pub(crate) fn time(text: &str) -> Option<u16> {
+    let two = |part: &str, most: u16| {
+        let number: u16 = part.parse().ok()?;
+        (part.len() == 2 && is_digits(part) && number <= most).then_some(number)
+    };
+    let (hour, minute) = text.split_once(':')?;
+    Some(two(hour, 23)? * 60 + two(minute, 59)?)
+}
+
+/// A list of times of day: `08:00` or `08:00,17:30`.
+pub(crate) fn times(text: &str) -> Option<Vec<u16>> {
+    items(text)?.map(time).collect()
+}
+
+/// Weekdays and times: `mon 09:30`, `mon,wed 09:30,17:00`, `mon-fri 08:00`. The days are bits, 0 is Sunday.
+pub(crate) fn weekly(text: &str) -> Option<(u8, Vec<u16>)> {
+    let first_digit = text.find(|c: char| c.is_ascii_digit())?;
+    let (days, at) = text.split_at_checked(first_digit)?;
+    if !days.ends_with(char::is_whitespace) {
+        return None;
+    }
+    let days = items(days)?.map(weekday_range).try_fold(0, |all, day| Some(all | day?))?;
+    Some((days, times(at)?))
+}
+
+/// The parts of a list; none of them is empty.
+fn items(text: &str) -> Option<impl Iterator<Item = &str>> {
+    let fits = text.len() <= TEXT_MAX && text.split(',').all(|part| !part.trim().is_empty());
+    fits.then(|| text.split(',').map(str::trim))
+}
+
+fn weekday_range(text: &str) -> Option<u8> {
+    let Some((from, to)) = text.split_once('-') else { return weekday(text).map(|day| 1 << day) };
+    let (from, to) = (weekday(from.trim_end())?, weekday(to.trim_start())?);
+    let length = (to + 7 - from) % 7;
+    (from != to).then(|| (0..=length).fold(0, |all, step| all | 1 << ((from + step) % 7)))
+}
+
+/// A weekday by its short or long name, 0 is Sunday.
+pub(crate) fn weekday(text: &str) -> Option<usize> {
+    let named = |names: [&str; 7]| names.iter().position(|name| text.eq_ignore_ascii_case(name));
+    named(WEEKDAYS).or_else(|| named(WEEKDAYS_LONG))
+}
+
+/// The short name of a weekday.
+pub(crate) fn weekday_name(day: usize) -> &'static str {
+    WEEKDAYS[day % 7]
+}
+
+/// `22:00-06:00`; a range that is empty or the whole day is none.
+pub(super) fn quiet(text: &str) -> Option<Quiet> {
+    let (from, to) = text.split_once('-')?;
+    let (from, to) = (time(from.trim())?, time(to.trim())?);
+    (from != to).then_some(Quiet { from, to })
+}
+
+/// Which end of a day is meant where only a day is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Edge {
+    First,
+    Last,
+}
+
+/// A moment as RFC 3339 writes it, a wall time of the zone, or a day there.
+pub(super) fn moment(text: &str, zone: &Zone, edge: Edge) -> Option<i64> {
+    if let Ok(at) = text.parse::<jiff::Timestamp>() {
+        return Some(at.as_millisecond());
+    }
+    let day = || text.parse::<jiff::civil::Date>().ok().filter(|_| text.len() <= 10);
+    match (day(), edge) {
+        (Some(day), Edge::First) => zone.instant(day.into()),
+        (Some(day), Edge::Last) => zone.instant(day.tomorrow().ok()?.into()).map(|at| at - 1),
+        (None, _) => zone.instant(text.parse().ok()?),
+    }
+}
+
+/// A five-field cron line, or one of the nicknames that stand for one.
+pub(super) fn cron(line: &str) -> Result<Calendar, String> {
+    let line = line.trim();
+    let line = NICKNAMES.iter().find(|(name, _)| line.eq_ignore_ascii_case(name)).map_or(line, |(_, line)| line);
+    let fields: Vec<&str> = line.split_whitespace().take(8).collect();
+    let [minute, hour, date, month, weekday] = fields[..] else {
+        return Err(format!("a cron line has five fields, found {}", fields.len()));
+    };
+    if line.len() > TEXT_MAX {
+        return Err(format!("a cron line has at most {TEXT_MAX} characters"));
+    }
+    let (weekday, both) = weekday.strip_prefix('+').map_or((weekday, false), |rest| (rest, true));
+    let minutes = MINUTE.read(minute)?;
+    let hours = HOUR.read(hour)?;
+    let days = days(&DATE.read(date)?, &MONTH.read(month)?, &WEEKDAY.read(weekday)?, join(date, weekday, both));
+    let wild = hour.contains('*');
+    Ok(Calendar {
+        days,
+        times: Times::Grid { hours: bits(&hours, ALL_BIT) as u32, minutes: bits(&minutes, ALL_BIT) },
+        hours: if wild { Hours::Wild } else { Hours::Fixed },
+    })
+}
+
+/// Whether text is a cron line.
+pub(crate) fn is_cron(line: &str) -> bool {
+    cron(line).is_ok()
+}
+
+/// croner's nicknames.
+const NICKNAMES: [(&str, &str); 6] = [
+    ("@yearly", "0 0 1 1 *"),
+    ("@annually", "0 0 1 1 *"),
+    ("@monthly", "0 0 1 * *"),
+    ("@weekly", "0 0 * * sun"),
+    ("@daily", "0 0 * * *"),
+    ("@hourly", "0 * * * *"),
+];
+
+fn join(date: &str, weekday: &str, both: bool) -> Join {
+    let any = |field: &str| field == "*" || field == "?";
+    match (any(date), any(weekday)) {
+        (true, true) => Join::Any,
+        (true, false) => Join::Weekdays,
+        (false, true) => Join::Dates,
+        (false, false) if both => Join::Both,
+        (false, false) => Join::Either,
+    }
+}
+
+/// croner's bits of one value of a field.
+const ALL_BIT: u8 = 1;
+const NTH_BITS: [u8; 5] = [1 << 1, 1 << 2, 1 << 3, 1 << 4, 1 << 5];
+const LAST_BIT: u8 = 1 << 6;
+const CLOSEST_WEEKDAY_BIT: u8 = 1 << 7;
+
+fn days(date: &CronComponent, month: &CronComponent, weekday: &CronComponent, join: Join) -> Days {
+    // Sunday is 0 and 7.
+    let week = |bit| (bits(weekday, bit) & 0x7f | bits(weekday, bit) >> 7) as u8;
+    Days {
+        months: bits(month, ALL_BIT) as u16,
+        dates: bits(date, ALL_BIT) as u32,
+        nearest: bits(date, CLOSEST_WEEKDAY_BIT) as u32,
+        last: match (date.is_feature_enabled(LAST_BIT), date.is_feature_enabled(CLOSEST_WEEKDAY_BIT)) {
+            (true, true) => Last::WorkingDay,
+            (true, false) => Last::Day,
+            (false, _) => Last::No,
+        },
+        weekdays: week(ALL_BIT),
+        nth: NTH_BITS.map(week),
+        weekday_last: week(LAST_BIT),
+        join,
+    }
+}
+
+fn bits(field: &CronComponent, bit: u8) -> u64 {
+    field.get_set_values(bit).into_iter().fold(0, |all, value| all | 1 << value)
+}
+
+/// A field of a cron line: its name, its range, and what it takes besides numbers.
+struct CronField {
+    name: &'static str,
+    least: u16,
+    most: u16,
+    features: u8,
+    words: &'static [&'static str],
+}
+
+const MINUTE: CronField = CronField { name: "minute", least: 0, most: 59, features: 0, words: &[] };
+const HOUR: CronField = CronField { name: "hour", least: 0, most: 23, features: 0, words: &[] };
+const DATE: CronField =
+    CronField { name: "day of month", least: 1, most: 31, features: LAST_BIT | CLOSEST_WEEKDAY_BIT, words: &[] };
+const MONTH: CronField = CronField { name: "month", least: 1, most: 12, features: 0, words: &MONTHS };
+const WEEKDAY: CronField =
+    CronField { name: "day of week", least: 0, most: 7, features: LAST_BIT | 0b11_1110, words: &WEEKDAYS };
+
+impl CronField {
+    /// Names become numbers here and only where they belong; the rest of the field's grammar is croner's.
+    fn read(&self, text: &str) -> Result<CronComponent, String> {
+        let mut field = CronComponent::new(self.least, self.most, self.features, 0);
+        let parts: Option<Vec<String>> = text.split(',').map(|part| self.numbered(part)).collect();
+        let read = parts.is_some_and(|parts| field.parse(&parts.join(",")).is_ok());
+        if read { Ok(field) } else { Err(self.problem(text)) }
+    }
+
+    /// A part of a list with numbers for names. `None` for what croner would take but nobody can mean.
+    fn numbered(&self, part: &str) -> Option<String> {
+        if part.is_empty() || !part.is_ascii() {
+            return None;
+        }
+        let may_be_any = self.features != 0 && part == "?";
+        if may_be_any {
+            return Some("*".to_owned());
+        }
+        let (range, step) = part.split_once('/').map_or((part, None), |(range, step)| (range, Some(step)));
+        if step.is_some_and(|step| !is_digits(step) || step.parse::<u16>().map_or(true, |step| step == 0)) {
+            return None;
+        }
+        let ends: Option<Vec<String>> = range.split('-').enumerate().map(|(at, end)| self.end(end, at)).collect();
+        let range = ends?.join("-");
+        Some(step.map_or_else(|| range.clone(), |step| format!("{range}/{step}")))
+    }
+
+    /// One end of a range: a number or a name, with what may stand behind it.
+    fn end(&self, text: &str, at: usize) -> Option<String> {
+        let upper = text.to_ascii_uppercase();
+        if text == "*" || (self.features != 0 && matches!(upper.as_str(), "L" | "LW")) {
+            return Some(upper);
+        }
+        let word = self.words.iter().position(|word| upper.get(..3).is_some_and(|name| name.eq_ignore_ascii_case(word)));
+        let Some(value) = word else { return upper.starts_with(|c: char| c.is_ascii_digit()).then_some(upper) };
+        // `fri-sun` ends with the Sunday after.
+        let value = if self.most == 7 && value == 0 && at == 1 { 7 } else { value + usize::from(self.least) };
+        Some(format!("{value}{}", &upper[3..]))
+    }
+
+    fn problem(&self, text: &str) -> String {
+        let Self { name, least, most, .. } = self;
+        format!("the {name} {} is not within {least}-{most}", quoted(text))
+    }
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}

@@ -1,0 +1,100 @@
+//! Zones: the bundled database by name, and the stretches of time between two changes of a zone's offset. Which database
+//! the machine has is of no interest here, so that a loop file means the same everywhere and `check` needs no machine.
+
+use jiff::Timestamp;
+use jiff::tz::{TimeZone, TimeZoneDatabase};
+
+/// Nothing before 1900 or from the year 3000 on is ever due; inputs are held to that, so that no sum here can overflow.
+pub(super) const FLOOR_MS: i64 = -2_208_988_800_000;
+pub(super) const CEILING_MS: i64 = 32_503_680_000_000;
+
+const YEAR_2020_MS: i64 = 1_577_836_800_000;
+const YEAR_2040_MS: i64 = 2_208_988_800_000;
+
+/// A zone of the bundled database.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Zone(TimeZone);
+
+/// A stretch of time in which a zone's offset from UTC stays the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stretch {
+    /// Its first instant.
+    pub(super) from_ms: i64,
+    /// The first instant after it.
+    pub(super) to_ms: i64,
+    /// What the wall clock is ahead of UTC.
+    pub(super) offset_ms: i64,
+    /// The same in the stretch before.
+    pub(super) before_ms: i64,
+}
+
+impl Zone {
+    /// Looks a zone up; upper and lower case do not matter.
+    pub(super) fn find(name: &str) -> Option<Self> {
+        let name = if name == "Z" { "UTC" } else { name };
+        let zone = TimeZoneDatabase::bundled().get(name).ok()?;
+        (!zone.is_unknown()).then_some(Self(zone))
+    }
+
+    /// Every name of the database.
+    pub(super) fn names() -> impl Iterator<Item = String> {
+        TimeZoneDatabase::bundled().available().map(|name| name.to_string()).collect::<Vec<_>>().into_iter()
+    }
+
+    /// Its name in the database.
+    pub(super) fn name(&self) -> &str {
+        self.0.iana_name().unwrap_or("UTC")
+    }
+
+    /// The stretch around an instant.
+    pub(super) fn stretch(&self, at_ms: i64) -> Stretch {
+        let at = timestamp(at_ms);
+        let from_ms = self.0.preceding(timestamp(at_ms + 1)).next().map(|change| change.timestamp().as_millisecond());
+        let to_ms = self.0.following(at).next().map(|change| change.timestamp().as_millisecond());
+        let from_ms = from_ms.filter(|from| *from > FLOOR_MS).unwrap_or(FLOOR_MS);
+        Stretch {
+            from_ms,
+            to_ms: to_ms.filter(|to| *to < CEILING_MS).unwrap_or(CEILING_MS),
+            offset_ms: self.offset_ms(at_ms),
+            before_ms: self.offset_ms(from_ms - 1),
+        }
+    }
+
+    /// The offsets in use in our time.
+    pub(super) fn offsets_ms(&self) -> Vec<i64> {
+        let (mut at, mut found) = (YEAR_2020_MS, Vec::new());
+        while at < YEAR_2040_MS {
+            let stretch = self.stretch(at);
+            found.push(stretch.offset_ms);
+            at = stretch.to_ms;
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    fn offset_ms(&self, at_ms: i64) -> i64 {
+        i64::from(self.0.to_offset(timestamp(at_ms)).seconds()) * 1_000
+    }
+
+    /// The instant of a wall time: the first of two, or the first one after a gap.
+    pub(super) fn instant(&self, wall: jiff::civil::DateTime) -> Option<i64> {
+        let at = self.0.to_ambiguous_timestamp(wall);
+        match at.offset() {
+            jiff::tz::AmbiguousOffset::Gap { before, .. } => {
+                let inside = before.to_timestamp(wall).ok()?.as_millisecond();
+                Some(self.stretch(held(inside)).from_ms)
+            }
+            _ => at.compatible().ok().map(|at| at.as_millisecond()),
+        }
+    }
+}
+
+fn timestamp(at_ms: i64) -> Timestamp {
+    Timestamp::from_millisecond(at_ms).expect("instants are held between the years 1900 and 3000")
+}
+
+/// An instant within the years in which anything can be due.
+pub(super) fn held(at_ms: i64) -> i64 {
+    at_ms.clamp(FLOOR_MS, CEILING_MS)
+}
