@@ -102,7 +102,8 @@ impl Calendar {
             if self.days.has(day) { self.times.before(minute.rem_euclid(DAY_MINUTES)) } else { 0 }
         };
         let (first, last) = (from.div_euclid(DAY_MINUTES), to.div_euclid(DAY_MINUTES));
-        let whole = std::iter::successors(self.days.next(first, last), |day| self.days.next(day + 1, last)).count() as u64;
+        let whole =
+            std::iter::successors(self.days.next(first, last), |day| self.days.next(day + 1, last)).count() as u64;
         whole * self.times.before(DAY_MINUTES) + before(to, last) - before(from, first)
     }
 }

@@ -86,7 +86,9 @@ struct Cadence {
 #[derive(Debug)]
 enum Rule {
     /// A grid anchored at 1970-01-01T00:00Z, so that neither a restart nor an edit elsewhere shifts it.
-    Every { ms: i64 },
+    Every {
+        ms: i64,
+    },
     Calendar(Box<Calendar>),
 }
 

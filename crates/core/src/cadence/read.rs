@@ -221,7 +221,8 @@ impl CronField {
         if text == "*" || (self.features != 0 && matches!(upper.as_str(), "L" | "LW")) {
             return Some(upper);
         }
-        let word = self.words.iter().position(|word| upper.get(..3).is_some_and(|name| name.eq_ignore_ascii_case(word)));
+        let word =
+            self.words.iter().position(|word| upper.get(..3).is_some_and(|name| name.eq_ignore_ascii_case(word)));
         let Some(value) = word else { return upper.starts_with(|c: char| c.is_ascii_digit()).then_some(upper) };
         // `fri-sun` ends with the Sunday after.
         let value = if self.most == 7 && value == 0 && at == 1 { 7 } else { value + usize::from(self.least) };
