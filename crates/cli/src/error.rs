@@ -162,7 +162,9 @@ impl From<EngineError> for CommandError {
             EngineError::Unknown(_) => Self::unknown(error.to_string()).hint("see `loopwright rounds`"),
             EngineError::Ambiguous { .. } => Self::unknown(error.to_string()).hint("give more of the id"),
             EngineError::Stale(_) => Self::refused(error.to_string()).hint("see `loopwright inbox`"),
+            EngineError::Busy { .. } => Self::failed(error.to_string()).hint("see `loopwright status`"),
             EngineError::Place(_)
+            | EngineError::Daemon(_)
             | EngineError::WorkGone(_)
             | EngineError::Workspace(_)
             | EngineError::Gates(_)

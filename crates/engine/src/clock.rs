@@ -1,9 +1,12 @@
 //! The one clock. Wall time for records, monotonic time for deadlines; tests bring their own.
 
+mod wall;
+
 use loopwright_core::BoxFuture;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
+use tokio::sync::watch;
 
 /// Tells the time.
 pub trait Clock: Send + Sync {
@@ -19,12 +22,16 @@ pub trait Clock: Send + Sync {
                     return;
                 }
                 // A timer stands still while the machine sleeps, and a moment does not: it is looked at again.
-                let left = Duration::from_millis(left_ms).min(LOOK_AGAIN);
-                // Nothing ever comes, so that only the time does.
-                let _ = tokio::time::timeout(left, std::future::pending::<()>()).await;
+                pause(Duration::from_millis(left_ms).min(LOOK_AGAIN)).await;
             }
         })
     }
+}
+
+/// Lets a span of the process's own time pass: for what is no moment of the wall clock, such as a lease.
+pub(crate) async fn pause(span: Duration) {
+    // Nothing ever comes, so that only the time does.
+    let _ = tokio::time::timeout(span, std::future::pending::<()>()).await;
 }
 
 /// How long a timer is believed at most while a moment is waited for.
@@ -37,6 +44,19 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     fn now_ms(&self) -> i64 {
         jiff::Timestamp::now().as_millisecond()
+    }
+
+    /// The kernel wakes us at the moment itself, once: also after a sleep of the machine and a change of its clock.
+    fn until(&self, at_ms: i64) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            while self.now_ms() < at_ms {
+                if wall::reached(at_ms).await.is_err() {
+                    // No timer is to be had: a look now and then is the next best.
+                    let left_ms = u64::try_from(at_ms.saturating_sub(self.now_ms())).unwrap_or(0);
+                    pause(Duration::from_millis(left_ms).min(LOOK_AGAIN)).await;
+                }
+            }
+        })
     }
 }
 
@@ -67,6 +87,44 @@ impl Clock for SteppingClock {
     }
 }
 
+/// A clock that stands until it is moved; whoever waits for a moment on it is woken when it is moved there. Clones are one
+/// clock.
+#[derive(Debug, Clone)]
+pub struct HandClock(Arc<watch::Sender<i64>>);
+
+impl HandClock {
+    /// Stands at a moment.
+    #[must_use]
+    pub fn new(at_ms: i64) -> Self {
+        Self(Arc::new(watch::Sender::new(at_ms)))
+    }
+
+    /// Moves it, also back.
+    pub fn set(&self, at_ms: i64) {
+        self.0.send_replace(at_ms);
+    }
+
+    /// Moves it on.
+    pub fn advance(&self, by: Duration) {
+        let by_ms = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
+        self.0.send_modify(|now| *now = now.saturating_add(by_ms));
+    }
+}
+
+impl Clock for HandClock {
+    fn now_ms(&self) -> i64 {
+        *self.0.borrow()
+    }
+
+    fn until(&self, at_ms: i64) -> BoxFuture<'_, ()> {
+        let mut moved = self.0.subscribe();
+        Box::pin(async move {
+            // The sender lives in `self`, so the channel cannot close while we wait.
+            let _ = moved.wait_for(|now| *now >= at_ms).await;
+        })
+    }
+}
+
 /// A moment as RFC 3339 in UTC, to the second.
 #[must_use]
 pub fn rfc3339(ms: i64) -> String {
@@ -78,4 +136,36 @@ pub fn rfc3339(ms: i64) -> String {
 #[must_use]
 pub fn day(ms: i64) -> String {
     rfc3339(ms).chars().take(10).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_system_clock_wakes_at_the_moment_and_not_before() {
+        let at = SystemClock.now_ms() + 60;
+        SystemClock.until(at).await;
+        let late = SystemClock.now_ms() - at;
+        assert!((0..5_000).contains(&late), "{late} ms late");
+        SystemClock.until(at).await;
+    }
+
+    #[tokio::test]
+    async fn a_moment_beyond_what_the_kernel_counts_is_waited_for_without_an_error() {
+        let far = tokio::time::timeout(Duration::from_millis(20), SystemClock.until(i64::MAX)).await;
+        assert!(far.is_err(), "it has not come");
+    }
+
+    #[tokio::test]
+    async fn a_clock_moved_by_hand_wakes_those_whose_moment_it_passes() {
+        let clock = HandClock::new(1_000);
+        let other = clock.clone();
+        let waits = tokio::spawn(async move { other.until(5_000).await });
+        clock.advance(Duration::from_secs(3));
+        tokio::task::yield_now().await;
+        assert!(!waits.is_finished() && clock.now_ms() == 4_000);
+        clock.set(5_000);
+        waits.await.expect("it comes back");
+    }
 }

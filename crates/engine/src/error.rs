@@ -43,6 +43,17 @@ pub enum EngineError {
         /// What it may mean.
         candidates: Vec<String>,
     },
+    /// A round of the loop is under way, or something else has its place.
+    #[error("loop `{loop_name}` is busy: {why}")]
+    Busy {
+        /// The loop.
+        loop_name: String,
+        /// What it is busy with.
+        why: String,
+    },
+    /// The daemon cannot do it.
+    #[error("{0}")]
+    Daemon(String),
     /// An answer that does not fit what waits.
     #[error("{0}")]
     Stale(String),

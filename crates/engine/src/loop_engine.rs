@@ -3,10 +3,10 @@
 use crate::agents::Agent;
 use crate::engine::{Engine, Settings};
 use crate::error::EngineError;
+use crate::live::By;
 use crate::executor::ExecutorOutlet;
 use crate::proc::Cancel;
 use crate::progress::{Notice, Progress};
-use crate::report;
 use crate::round::{Bindings, Fallback, Outlet, Run, RunRequest};
 use crate::sink::LoopSink;
 use loopwright_core::budget::Reservation;
@@ -14,6 +14,7 @@ use loopwright_core::deliver::Deliver;
 use loopwright_core::executor::ActionExecutor;
 use loopwright_core::human_gate::{HumanGate, default_gate_for};
 use loopwright_core::report::RoundReport;
+use loopwright_core::round::Round;
 use loopwright_core::spec::{CheckMode, CheckedSpec, LoopSpec, Problems};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -289,14 +290,28 @@ impl Engine {
         progress: &dyn Progress,
         cancel: &Cancel,
     ) -> Result<RoundReport, EngineError> {
+        let round = self.run_by(request, bind, progress, cancel, By::Hand, &mut |_| ()).await?;
+        self.report_of(&round).await
+    }
+
+    /// The same, by the daemon or by hand. Says when the round is on record.
+    pub(crate) async fn run_by(
+        &self,
+        request: RunRequest,
+        bind: &Bindings,
+        progress: &dyn Progress,
+        cancel: &Cancel,
+        by: By,
+        born: &mut (dyn FnMut(&str) + Send),
+    ) -> Result<Round, EngineError> {
         let why = request.spec.not_runnable();
         if !why.is_empty() {
             return Err(EngineError::NotRunnable { name: request.spec.name.clone(), why });
         }
-        let (mut run, actions) = Run::start(self, bind, request, progress, cancel).await?;
+        let (mut run, actions) = Run::start(self, bind, request, progress, cancel, by).await?;
+        born(&run.round().facts().started.round);
         run.drive(actions).await?;
         run.tidy().await;
-        let outbox = self.store.outbox(&run.round().facts().started.round).await?;
-        Ok(report::of(run.round(), &outbox))
+        Ok(run.rested().await)
     }
 }

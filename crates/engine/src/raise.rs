@@ -50,6 +50,9 @@ impl Engine {
         let event = NewEvent { kind: "budget-raised".to_owned(), body: body.to_string() };
         let changes = vec![Change::Raise(row.clone())];
         self.append(Batch { round: row.id.clone(), expect_index: 0, at_ms, events: vec![event], changes }).await?;
+        if let Some(porter) = self.live.porter() {
+            porter.raised(&row.repo, &row.loop_name);
+        }
         Ok(row)
     }
 

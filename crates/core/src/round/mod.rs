@@ -168,6 +168,12 @@ impl Round {
         }
     }
 
+    /// Whether a ceiling of the round itself leaves no room: only a person changes that, no new day.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.facts.full().is_some() || self.facts.met().is_some()
+    }
+
     fn misfit(&self, event: &'static str, why: &'static str) -> Misfit {
         Misfit { event, phase: self.phase.word(), why }
     }

@@ -35,7 +35,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::gates::{Baseline, Facts, Heldouts, Resolved};
 use crate::git::{Base, UserRepo};
-use crate::live::Here;
+use crate::live::{Here, Stay};
 use crate::proc::Cancel;
 use crate::progress::{Notice, Progress};
 use crate::purse::Seat;
@@ -89,6 +89,8 @@ pub(crate) struct Run<'a> {
     begun: Instant,
     /// The running agent's place in the purse.
     seat: Option<Seat>,
+    /// The round's place in its loop, where a daemon gives them out.
+    _stay: Option<Box<dyn Stay>>,
     /// Keeps others of this process from the round.
     _here: Here,
 }
@@ -206,6 +208,7 @@ impl Run<'_> {
         let when = self.when();
         let mut changes = extra;
         changes.extend(journal::changes(Some(&self.round), &round, &event, &when));
+        changes.extend(self.followers_told(&round, when.now_ms).await?);
         self.write(&event, changes, when.now_ms).await?;
         let bills = self.round.facts().bills.len();
         self.round = round;
@@ -249,6 +252,22 @@ impl Run<'_> {
 
     pub(crate) fn round(&self) -> &Round {
         &self.round
+    }
+
+    /// The round as it came to rest; a daemon on this engine is told how.
+    pub(crate) async fn rested(&mut self) -> Round {
+        if let Some(porter) = self.engine.live.porter() {
+            porter.rested(&self.round).await;
+        }
+        self.round.clone()
+    }
+
+    /// What is written for loops that follow this one, with the end itself.
+    async fn followers_told(&self, round: &Round, now_ms: i64) -> Result<Vec<Change>, StoreError> {
+        let started = &round.facts().started;
+        let porter = self.engine.live.porter().filter(|_| matches!(round.phase(), Phase::Ended(_)));
+        let followers = porter.map(|porter| porter.followers(&started.repo, &started.spec.name)).unwrap_or_default();
+        crate::daemon::signals(self.engine.store.as_ref(), &followers, round, now_ms).await
     }
 
     fn id(&self) -> &str {
@@ -331,6 +350,11 @@ fn leaves_outputs(outcome: Outcome) -> bool {
         | Outcome::Interrupted
         | Outcome::Cancelled => false,
     }
+}
+
+/// A text cut to what one event takes of it.
+pub(crate) fn bounded(text: &str) -> String {
+    bounds::text(text)
 }
 
 /// The answer to a second hand on one round.

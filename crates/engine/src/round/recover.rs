@@ -6,7 +6,7 @@ use super::{Run, Trouble, isolate};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::git::{ObjectFormat, UserRepo};
-use crate::live::Here;
+use crate::live::{By, Here, Stay};
 use crate::proc::Cancel;
 use crate::progress::Progress;
 use crate::store::{RoundRow, StoredEvent};
@@ -96,9 +96,23 @@ impl Engine {
         progress: &dyn Progress,
         cancel: &Cancel,
     ) -> Result<Round, EngineError> {
+        self.answer_by(id, event, bind, progress, cancel, By::Hand).await
+    }
+
+    /// The same, by the daemon or by hand.
+    pub(crate) async fn answer_by(
+        &self,
+        id: &str,
+        event: Event,
+        bind: &Bindings,
+        progress: &dyn Progress,
+        cancel: &Cancel,
+        by: By,
+    ) -> Result<Round, EngineError> {
         let here = self.live.enter(id).ok_or_else(|| super::busy(id))?;
         let recorded = self.recorded(id).await?;
-        let mut run = Run::reopen(self, bind, recorded, progress, cancel, here).await?;
+        let stay = self.admitted(&recorded.round, &event, cancel, by).await?;
+        let mut run = Run::reopen(self, bind, recorded, progress, cancel, here, stay).await?;
         if matches!(event, Event::Resumed(_)) && run.workspace.is_none() {
             return Err(EngineError::WorkGone(id.to_owned()));
         }
@@ -111,7 +125,22 @@ impl Engine {
         };
         run.drive(actions).await?;
         run.tidy().await;
-        Ok(run.round.clone())
+        Ok(run.rested().await)
+    }
+
+    /// A round that goes on needs its loop's place as a new one does; an answer to one that rests only ends it.
+    async fn admitted(
+        &self,
+        round: &Round,
+        event: &Event,
+        cancel: &Cancel,
+        by: By,
+    ) -> Result<Option<Box<dyn Stay>>, EngineError> {
+        if !matches!(event, Event::Recovered | Event::Resumed(_)) {
+            return Ok(None);
+        }
+        let started = &round.facts().started;
+        self.live.admit(by, &started.repo, &started.spec.name, &started.round, cancel).await
     }
 }
 
@@ -137,6 +166,7 @@ impl<'a> Run<'a> {
         progress: &'a dyn Progress,
         cancel: &'a Cancel,
         here: Here,
+        stay: Option<Box<dyn Stay>>,
     ) -> Result<Self, EngineError> {
         let started = &recorded.round.facts().started;
         let repo = match engine.git.discover(Path::new(&started.repo_path)).await {
@@ -175,6 +205,7 @@ impl<'a> Run<'a> {
             item_failures,
             begun: Instant::now(),
             seat: None,
+            _stay: stay,
             _here: here,
         })
     }

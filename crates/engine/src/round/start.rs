@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::gates::{self, GateEnv, Heldouts};
 use crate::git::{Oid, UserRepo};
+use crate::live::By;
 use crate::proc::Cancel;
 use crate::progress::Progress;
 use crate::random;
@@ -73,6 +74,7 @@ impl<'a> Run<'a> {
         mut request: RunRequest,
         progress: &'a dyn Progress,
         cancel: &'a Cancel,
+        by: By,
     ) -> Result<(Self, Vec<Action>), EngineError> {
         let repo = engine.git.discover(&request.repo).await?;
         // A repository without commits or without the asked base has no round: the person is told at once.
@@ -97,6 +99,7 @@ impl<'a> Run<'a> {
             ..birth(request, item, &repo, started_ms, held)?
         };
         let here = engine.live.enter(&started.round).ok_or_else(|| super::busy(&started.round))?;
+        let stay = engine.live.admit(by, &started.repo, &started.spec.name, &started.round, cancel).await?;
         let item_failures = failures(engine, &started).await?;
         let event = Event::Started(Box::new(started.clone()));
         let method = isolate::method(engine, bind, &started.boundary).await;
@@ -128,6 +131,7 @@ impl<'a> Run<'a> {
             item_failures,
             begun: Instant::now(),
             seat: None,
+            _stay: stay,
             _here: here,
         };
         let due = due.map(|due| due.changes(run.id())).unwrap_or_default();

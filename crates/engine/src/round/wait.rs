@@ -5,6 +5,7 @@ use super::start::millis;
 use super::{Run, Trouble};
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::live::By;
 use crate::proc::Cancel;
 use crate::progress::{Notice, Progress};
 use crate::store::RoundRow;
@@ -43,13 +44,28 @@ impl Engine {
         progress: &dyn Progress,
         cancel: &Cancel,
     ) -> Result<RoundReport, EngineError> {
+        self.go_on_by(round, actor, raised, bind, progress, cancel, By::Hand).await
+    }
+
+    /// The same, by the daemon or by hand.
+    #[expect(clippy::too_many_arguments, reason = "the arguments of `go_on` and who asks")]
+    pub(crate) async fn go_on_by(
+        &self,
+        round: &str,
+        actor: &str,
+        raised: Reservation,
+        bind: &Bindings,
+        progress: &dyn Progress,
+        cancel: &Cancel,
+        by: By,
+    ) -> Result<RoundReport, EngineError> {
         let provider_wait_ms = millis(self.settings.provider_wait);
         // What people added for the round since it was last resumed.
         let facts = self.recorded(round).await?.round.facts().clone();
         let added = self.raised_for(&facts.started.repo, &facts.started.spec.name, round).await?;
         let raised = raised.plus(added.less(facts.raised));
         let resumed = Event::Resumed(Resumed { actor: actor.to_owned(), provider_wait_ms, raised });
-        let after = self.answer(round, resumed, bind, progress, cancel).await?;
+        let after = self.answer_by(round, resumed, bind, progress, cancel, by).await?;
         self.report_of(&after).await
     }
 

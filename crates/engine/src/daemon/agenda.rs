@@ -1,0 +1,103 @@
+//! What the daemon itself has to see to at a moment, besides loops that are due: rounds that can go on, questions that
+//! expire. Kept in memory only: all of it is found again in the store.
+
+use loopwright_core::dispatch::LoopKey;
+use std::collections::BTreeMap;
+
+/// Entries; what does not fit is found again by the next start.
+const ERRANDS_MAX: usize = 10_000;
+
+/// One thing to see to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Errand {
+    /// A round of an earlier engine, or one that was left open.
+    Retake { key: LoopKey, round: String },
+    /// A suspended round that may have room again.
+    Resume { key: LoopKey, round: String },
+    /// Questions that nobody answered in time.
+    Expire,
+}
+
+impl Errand {
+    pub(super) fn retake(key: LoopKey, round: String) -> Self {
+        Self::Retake { key, round }
+    }
+
+    pub(super) fn resume(key: LoopKey, round: String) -> Self {
+        Self::Resume { key, round }
+    }
+}
+
+/// Errands by their moment, and those that wait for an event.
+#[derive(Debug, Default)]
+pub(super) struct Agenda {
+    due: BTreeMap<(i64, u64), Errand>,
+    blocked: Vec<Errand>,
+    next: u64,
+}
+
+impl Agenda {
+    /// Puts an errand down; the same one is down once.
+    pub(super) fn put(&mut self, at_ms: i64, errand: Errand) {
+        self.due.retain(|_, known| *known != errand);
+        self.blocked.retain(|known| *known != errand);
+        if self.due.len() < ERRANDS_MAX {
+            self.due.insert((at_ms, self.next), errand);
+            self.next += 1;
+        }
+    }
+
+    /// Puts an errand down, unless it is down for an earlier moment.
+    pub(super) fn put_first(&mut self, at_ms: i64, errand: Errand) {
+        let is_earlier = self.due.iter().any(|((known_ms, _), known)| *known == errand && *known_ms <= at_ms);
+        if !is_earlier {
+            self.put(at_ms, errand);
+        }
+    }
+
+    /// Keeps an errand until something changes.
+    pub(super) fn block(&mut self, errand: Errand) {
+        if self.blocked.len() < ERRANDS_MAX && !self.blocked.contains(&errand) {
+            self.blocked.push(errand);
+        }
+    }
+
+    /// Something changed: what was blocked is tried again.
+    pub(super) fn unblock(&mut self, now_ms: i64) {
+        for errand in std::mem::take(&mut self.blocked) {
+            self.put(now_ms, errand);
+        }
+    }
+
+    /// The next moment.
+    pub(super) fn next_ms(&self) -> Option<i64> {
+        self.due.keys().next().map(|(at_ms, _)| *at_ms)
+    }
+
+    /// What its moment has come for.
+    pub(super) fn take(&mut self, now_ms: i64) -> Vec<Errand> {
+        let later = self.due.split_off(&(now_ms.saturating_add(1), 0));
+        std::mem::replace(&mut self.due, later).into_values().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errands_come_at_their_moment_once_and_blocked_ones_after_a_change() {
+        let (key, round) = (LoopKey::new("r", "l"), "1".to_owned());
+        let resume = Errand::Resume { key, round };
+        let mut agenda = Agenda::default();
+        agenda.put(20, resume.clone());
+        agenda.put(10, Errand::Expire);
+        agenda.put(15, resume.clone());
+        assert_eq!((agenda.next_ms(), agenda.take(9)), (Some(10), vec![]));
+        assert_eq!(agenda.take(15), [Errand::Expire, resume.clone()]);
+        agenda.block(resume.clone());
+        assert_eq!(agenda.next_ms(), None);
+        agenda.unblock(30);
+        assert_eq!(agenda.take(30), [resume]);
+    }
+}

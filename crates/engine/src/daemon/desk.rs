@@ -1,0 +1,333 @@
+//! The daemon's one task: waits for the next thing that happens, lets the dispatcher decide, and has it performed. It never
+//! waits inside a decision: writes and rounds are under way beside it, and it hears of their end.
+
+use super::agenda::Agenda;
+use super::fleet::{Fleet, Loops};
+use super::keep::Keeping;
+use super::mail::{Mail, Post, Reply, Rest};
+use super::perform::{Job, Writing};
+use super::rest::Doorman;
+use super::rounds::{Finished, Rounds};
+use super::start::is_over;
+use super::stop::StopFile;
+use super::told::{News, Told};
+use super::{Ended, Snapshot};
+use crate::clock::pause;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::store::{ReceiptRow, StoreError};
+use loopwright_core::BoxFuture;
+use loopwright_core::dispatch::{Dispatcher, Frozen, Input, LoopKey};
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+/// How often a lease is renewed: three may be missed.
+const RENEW: Duration = Duration::from_secs(60);
+/// How long cancelled rounds may take to end.
+const CANCELLED_MAX: Duration = Duration::from_secs(30);
+/// A decision that takes longer is told.
+const STEP_MAX: Duration = Duration::from_millis(250);
+/// A write that takes longer is told, while it does.
+pub(super) const WRITE_MAX: Duration = Duration::from_secs(5);
+
+/// What the daemon is up to.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Mode {
+    /// Loops start as they are due.
+    Running,
+    /// What was due when it began, and no more.
+    Once,
+    /// Nothing new starts, rounds may end until a moment.
+    Draining { until_ms: i64 },
+    /// Rounds have been asked to end.
+    Cancelling { since: Instant },
+}
+
+/// Everything the task owns.
+pub(super) struct Desk {
+    pub(super) engine: Engine,
+    pub(super) fleet: Arc<dyn Fleet>,
+    pub(super) told: Arc<dyn Told>,
+    pub(super) doorman: Arc<Doorman>,
+    pub(super) dispatcher: Dispatcher,
+    pub(super) mail: mpsc::UnboundedReceiver<Mail>,
+    pub(super) post: Post,
+    /// What is to be done, in order.
+    pub(super) line: VecDeque<Job>,
+    /// The write that the line waits for.
+    pub(super) writing: Option<Writing>,
+    /// When a write that failed is tried again, and how often it was.
+    pub(super) rewrite: Option<i64>,
+    pub(super) tries: u32,
+    pub(super) rounds: Rounds,
+    pub(super) agenda: Agenda,
+    /// A reading of the loops that is under way, and who waits for it.
+    pub(super) loading: Option<BoxFuture<'static, Result<Loops, EngineError>>>,
+    pub(super) reloaders: Vec<Reply<Result<usize, EngineError>>>,
+    pub(super) stop: StopFile,
+    pub(super) frozen: Option<Frozen>,
+    /// Whether the store says so too.
+    pub(super) is_flagged: bool,
+    /// Loops about which a person is asked.
+    pub(super) asked: HashSet<LoopKey>,
+    pub(super) last_ended: Option<(LoopKey, String)>,
+    pub(super) mode: Mode,
+    /// In one pass, the moment that it is about.
+    pub(super) moment: Option<i64>,
+    pub(super) since_ms: i64,
+    pub(super) loops: usize,
+    /// When the lease is renewed next, where there is one.
+    pub(super) renew: Option<Instant>,
+    pub(super) renewing: Option<BoxFuture<'static, Result<(), StoreError>>>,
+    /// Why it must end at once.
+    pub(super) over: Option<Ended>,
+}
+
+/// What the task was woken by.
+enum Heard {
+    Mail(Option<Mail>),
+    Written(Result<Vec<ReceiptRow>, StoreError>),
+    SlowWrite,
+    Round(u64, Result<Finished, String>),
+    Loaded(Result<Loops, EngineError>),
+    Renew,
+    Renewed(Result<(), StoreError>),
+    Time,
+    Overtime,
+}
+
+impl Desk {
+    pub(super) async fn run(mut self) -> Ended {
+        let ended = loop {
+            self.look_at_stop_file();
+            self.perform();
+            if let Some(ended) = self.over.take().or_else(|| self.is_done()) {
+                break ended;
+            }
+            let wake_ms = self.wake_ms();
+            self.told.tell(&News::Sleeps { until_ms: wake_ms });
+            let heard = self.next(wake_ms).await;
+            self.take(heard);
+        };
+        self.end(&ended).await;
+        ended
+    }
+
+    /// The next thing that happens. Mail goes first, so that a birth is heard of before the round's end.
+    async fn next(&mut self, wake_ms: Option<i64>) -> Heard {
+        let clock = Arc::clone(&self.engine.settings.clock);
+        let slow = self.writing.as_ref().and_then(Writing::slow_in);
+        let overtime = match self.mode {
+            Mode::Cancelling { since } => Some(CANCELLED_MAX.saturating_sub(since.elapsed())),
+            Mode::Running | Mode::Once | Mode::Draining { .. } => None,
+        };
+        let renew = self.renew.filter(|_| self.renewing.is_none());
+        tokio::select! {
+            biased;
+            mail = self.mail.recv() => Heard::Mail(mail),
+            written = done(self.writing.as_mut().map(|writing| &mut writing.work)) => Heard::Written(written),
+            renewed = done(self.renewing.as_mut()) => Heard::Renewed(renewed),
+            loaded = done(self.loading.as_mut()) => Heard::Loaded(loaded),
+            (slot, finished) = self.rounds.finished() => Heard::Round(slot, finished),
+            () = moment(wake_ms, |at| clock.until(at)) => Heard::Time,
+            () = moment(renew, |at| pause(at.saturating_duration_since(Instant::now()))) => Heard::Renew,
+            () = moment(slow, pause) => Heard::SlowWrite,
+            () = moment(overtime, pause) => Heard::Overtime,
+        }
+    }
+
+    fn take(&mut self, heard: Heard) {
+        match heard {
+            Heard::Mail(Some(mail)) => self.read(mail),
+            // Nobody can ask for anything any more, not even for the end.
+            Heard::Mail(None) => self.drain(Duration::ZERO),
+            Heard::Written(written) => self.written(written),
+            Heard::SlowWrite => self.tell_slow_write(),
+            Heard::Round(slot, finished) => self.finished(slot, finished),
+            Heard::Loaded(loaded) => self.loaded(loaded),
+            Heard::Renew => {
+                let store = Arc::clone(&self.engine.store);
+                self.renewing = Some(Box::pin(async move { store.renew().await }));
+            }
+            Heard::Renewed(renewed) => self.renewed(renewed),
+            Heard::Time => self.wake(),
+            Heard::Overtime => self.over = Some(Ended::Drained),
+        }
+    }
+
+    /// The moment has come for something.
+    fn wake(&mut self) {
+        let now_ms = self.now_ms();
+        if matches!(self.mode, Mode::Draining { until_ms } if until_ms <= now_ms) {
+            self.cancel_all("the time to end is over");
+        }
+        self.rewrite = self.rewrite.filter(|at_ms| *at_ms > now_ms);
+        self.run_errands(now_ms);
+        self.step(Input::Wake);
+    }
+
+    /// Lets the dispatcher decide, and puts what it wants into the line.
+    pub(super) fn step(&mut self, input: Input) {
+        let begun = Instant::now();
+        let commands = self.dispatcher.step(self.now_ms(), input);
+        let took = begun.elapsed();
+        if took > STEP_MAX {
+            self.told.tell(&News::Stalled { what: "a decision", for_ms: millis(took), state: self.state() });
+        }
+        for command in commands {
+            self.queue(command);
+        }
+    }
+
+    /// Now, or the moment that one pass is about.
+    pub(super) fn now_ms(&self) -> i64 {
+        self.moment.unwrap_or_else(|| self.engine.now_ms())
+    }
+
+    /// The one timer.
+    pub(super) fn wake_ms(&self) -> Option<i64> {
+        let rewrite = self.rewrite;
+        match self.mode {
+            Mode::Running => [self.dispatcher.next_wake(), self.agenda.next_ms(), rewrite].into_iter().flatten().min(),
+            Mode::Draining { until_ms } => [Some(until_ms), rewrite].into_iter().flatten().min(),
+            Mode::Once | Mode::Cancelling { .. } => None,
+        }
+    }
+
+    /// Whether there is nothing left to do for a daemon that is asked to end.
+    fn is_done(&self) -> Option<Ended> {
+        let is_idle = self.rounds.busy() == 0;
+        let is_written = self.writing.is_none() && self.line.is_empty();
+        match self.mode {
+            Mode::Running => None,
+            Mode::Once | Mode::Draining { .. } => (is_idle && is_written).then_some(Ended::Drained),
+            // What cannot be written now is found again by the next start.
+            Mode::Cancelling { .. } => (is_idle && self.writing.is_none()).then_some(Ended::Drained),
+        }
+    }
+
+    pub(super) fn drain(&mut self, deadline: Duration) {
+        if !matches!(self.mode, Mode::Running | Mode::Once) {
+            return self.cancel_all("a second request to end");
+        }
+        let span_ms = i64::try_from(deadline.as_millis()).unwrap_or(i64::MAX);
+        let until_ms = self.engine.now_ms().saturating_add(span_ms);
+        self.mode = Mode::Draining { until_ms };
+        self.told.tell(&News::Draining { running: self.rounds.busy(), until_ms });
+        self.step(Input::Drain);
+        if span_ms == 0 {
+            self.cancel_all("nothing is waited for");
+        }
+    }
+
+    fn cancel_all(&mut self, why: &str) {
+        for running in self.rounds.all() {
+            let round = running.round.unwrap_or_default();
+            self.told.tell(&News::Cancelling { key: running.key, round, why: why.to_owned() });
+        }
+        self.rounds.cancel_all();
+        self.mode = Mode::Cancelling { since: Instant::now() };
+    }
+
+    fn renewed(&mut self, renewed: Result<(), StoreError>) {
+        self.renewing = None;
+        self.renew = Some(Instant::now() + RENEW);
+        match renewed {
+            Err(error) if is_over(&error.kind) => self.fenced(error.to_string()),
+            // Nobody knows: a write will tell.
+            Ok(()) | Err(_) => {}
+        }
+    }
+
+    /// Another engine has the store. Whatever runs here must not touch the world any more.
+    pub(super) fn fenced(&mut self, why: String) {
+        self.told.tell(&News::Fenced { why: why.clone() });
+        self.rounds.cancel_all();
+        self.over = Some(Ended::Fenced(why));
+    }
+
+    /// Nobody comes in any more, and nothing that was started stays.
+    async fn end(&mut self, ended: &Ended) {
+        self.engine.live.dismiss();
+        if *ended != Ended::Drained {
+            let _ = tokio::time::timeout(CANCELLED_MAX, self.rounds.wait()).await;
+        }
+        self.rounds.abort().await;
+    }
+
+    /// What the task is at, in a line.
+    pub(super) fn state(&self) -> String {
+        let (busy, line) = (self.rounds.busy(), self.line.len());
+        format!("{busy} rounds under way, {line} decisions in line, {:?}", self.mode)
+    }
+
+    pub(super) fn snapshot(&self) -> Snapshot {
+        let unwritten = self.line.iter().filter(|job| matches!(job, Job::Keep(_))).count();
+        Snapshot {
+            since_ms: self.since_ms,
+            loops: self.loops,
+            running: self.rounds.all(),
+            frozen: self.frozen.clone(),
+            draining_until_ms: match self.mode {
+                Mode::Draining { until_ms } => Some(until_ms),
+                Mode::Cancelling { .. } => Some(self.now_ms()),
+                Mode::Running | Mode::Once => None,
+            },
+            next_wake_ms: self.wake_ms(),
+            unwritten: unwritten + usize::from(self.writing.is_some()),
+        }
+    }
+
+    /// What a round's rest means: signals for its followers, a moment to look at it again.
+    pub(super) fn rested(&mut self, rest: Rest) {
+        let Rest { key, round, end, signals, too_deep, expires_ms, resume_ms } = rest;
+        for (follower, depth) in too_deep {
+            self.told.tell(&News::TooDeep { key: key.clone(), follower, depth });
+        }
+        if let Some(at_ms) = expires_ms {
+            self.agenda.put_first(at_ms, super::agenda::Errand::Expire);
+        }
+        if let Some(at_ms) = resume_ms {
+            self.agenda.put(at_ms, super::agenda::Errand::Resume { key: key.clone(), round: round.clone() });
+        }
+        let open = end.open_proposals;
+        if let Some((_, slot)) = self.rounds.of_round(&round) {
+            slot.end = Some(end);
+        }
+        self.step(Input::Proposals { key, open });
+        // In one pass, what follows is for the next one.
+        if self.moment.is_none() {
+            for signal in signals {
+                self.step(Input::Signal(super::keep::signal(signal)));
+            }
+        }
+    }
+
+    /// Puts rows into the line by the daemon's own wish.
+    pub(super) fn keep(&mut self, keeping: Keeping) {
+        self.line.push_back(Job::Keep(keeping));
+    }
+}
+
+/// The end of some work; never, where there is none.
+async fn done<T>(work: Option<&mut BoxFuture<'static, T>>) -> T {
+    match work {
+        Some(work) => work.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A moment; never, where there is none.
+async fn moment<T, F: Future<Output = ()>>(at: Option<T>, until: impl FnOnce(T) -> F) {
+    match at {
+        Some(at) => until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+pub(super) fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}

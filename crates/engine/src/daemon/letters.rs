@@ -1,0 +1,238 @@
+//! What the daemon is asked, and what it does about it: pause and resume, the global stop and its end, places for rounds by
+//! hand, looks at what it is at.
+
+use super::Begun;
+use super::agenda::Errand;
+use super::desk::{Desk, Mode};
+use super::fleet::Loops;
+use super::keep::{self, Keeping};
+use super::mail::{Mail, Reply};
+use super::perform::Job;
+use super::permit::Permit;
+use super::rounds::Slot;
+use super::told::News;
+use crate::error::EngineError;
+use crate::proc::Cancel;
+use crate::store::{Change, FlagRow, InboxRow, NewEvent};
+use crate::takeover::{Taken, Takeover};
+use loopwright_core::dispatch::{Frozen, Input, LoopKey, Why};
+use std::sync::Arc;
+
+/// The global stop's name among the flags.
+pub(super) const STOP_FLAG: &str = "stop";
+/// Who the file is, as an actor.
+pub(super) const BY_FILE: &str = "file";
+
+impl Desk {
+    pub(super) fn read(&mut self, mail: Mail) {
+        match mail {
+            Mail::Reload(reply) => self.reload(reply),
+            // In one pass, what comes is for the next one.
+            Mail::Signal(signal) if self.moment.is_none() => self.step(Input::Signal(keep::signal(*signal))),
+            Mail::Signal(_) => {}
+            Mail::Pause { key, by, why, reply } => self.pause(key, by, why, reply),
+            Mail::Resume { key, by, reply } => self.resume(key, &by, reply),
+            Mail::Freeze { by, why, reply } => self.freeze(by, why, reply),
+            Mail::Thaw { by, reply } => self.thaw(&by, reply),
+            Mail::Occupy { key, round, cancel, reply } => self.occupy(key, round, cancel, reply),
+            Mail::Vacated { slot } => self.vacated(slot),
+            Mail::Born { slot, round } => self.born(slot, round),
+            Mail::Rested(rest) => self.rested(*rest),
+            Mail::Explain { key, reply } => drop(reply.send(self.dispatcher.explain(&key, self.now_ms()))),
+            Mail::Snapshot(reply) => drop(reply.send(self.snapshot())),
+            Mail::Cancel { round, why, reply } => drop(reply.send(self.stop_round(&round, why))),
+            Mail::Drain { deadline, reply } => {
+                self.drain(deadline);
+                drop(reply.send(()));
+            }
+            Mail::Raised(key) => self.raised(key),
+            Mail::GoOn { key, round } => self.agenda.put(self.now_ms(), Errand::Resume { key, round }),
+            Mail::Expires(at_ms) => self.agenda.put_first(at_ms, Errand::Expire),
+        }
+    }
+
+    fn reload(&mut self, reply: Reply<Result<usize, EngineError>>) {
+        self.reloaders.push(reply);
+        self.load();
+    }
+
+    fn load(&mut self) {
+        if self.loading.is_none() {
+            let fleet = Arc::clone(&self.fleet);
+            self.loading = Some(Box::pin(async move { fleet.load().await }));
+        }
+    }
+
+    pub(super) fn loaded(&mut self, loaded: Result<Loops, EngineError>) {
+        self.loading = None;
+        let answer = match loaded {
+            Ok(loops) => {
+                self.take_loops(loops);
+                self.told.tell(&News::Loaded { loops: self.loops });
+                Ok(self.loops)
+            }
+            Err(error) => {
+                let why = crate::round::chain(&error);
+                self.told.tell(&News::Unloaded { why: why.clone() });
+                Err(why)
+            }
+        };
+        for reply in std::mem::take(&mut self.reloaders) {
+            // Whoever asked may have gone.
+            let _ = reply.send(answer.clone().map_err(EngineError::Daemon));
+        }
+    }
+
+    pub(super) fn take_loops(&mut self, loops: Loops) {
+        self.doorman.learn(&loops.after);
+        self.loops = loops.entries.len();
+        self.step(Input::Loops(loops.entries));
+    }
+
+    /// Steps, and has the event written with the first rows that the step wants written, then the answer sent.
+    fn decide(&mut self, input: Input, event: NewEvent, reply: Reply<Result<(), EngineError>>) {
+        let before = self.line.len();
+        self.step(input);
+        let first = self.line.iter_mut().skip(before).find_map(|job| match job {
+            Job::Keep(keeping) => Some(keeping),
+            _ => None,
+        });
+        // Nothing to write means nothing has changed.
+        if let Some(keeping) = first {
+            keeping.event = Some(event);
+        }
+        self.line.push_back(Job::Answer(reply));
+    }
+
+    fn pause(&mut self, key: LoopKey, by: String, why: String, reply: Reply<Result<(), EngineError>>) {
+        let event = keep::event("loop-paused", Some(&key), &by, &why);
+        self.decide(Input::Pause { key, by, why }, event, reply);
+    }
+
+    fn resume(&mut self, key: LoopKey, by: &str, reply: Reply<Result<(), EngineError>>) {
+        let event = keep::event("loop-resumed", Some(&key), by, "");
+        if self.asked.remove(&key) {
+            let now_ms = self.engine.now_ms();
+            let answered = InboxRow { closed_ms: Some(now_ms), ..keep::question(&key, "answered", now_ms) };
+            self.keep(Keeping { changes: vec![Change::Inbox(answered)], ..Keeping::default() });
+        }
+        self.decide(Input::Resume { key }, event, reply);
+        self.agenda.unblock(self.now_ms());
+    }
+
+    /// In effect at once: what is to be safe does not wait for the disk.
+    fn freeze(&mut self, by: String, why: String, reply: Reply<Result<(), EngineError>>) {
+        let now_ms = self.engine.now_ms();
+        let written = self.stop.write(self.engine.places(), &why);
+        let flag = FlagRow { name: STOP_FLAG.to_owned(), at_ms: now_ms, actor: by.clone(), why: why.clone() };
+        let event = Some(keep::event("all-stopped", None, &by, &why));
+        self.is_flagged = true;
+        self.stand_still(by, why);
+        self.keep(Keeping { changes: vec![Change::Flag(flag)], event, ..Keeping::default() });
+        match written {
+            Ok(()) => self.line.push_back(Job::Answer(reply)),
+            Err(error) => drop(reply.send(Err(error))),
+        }
+    }
+
+    pub(super) fn stand_still(&mut self, by: String, why: String) {
+        self.frozen = Some(Frozen { since_ms: self.engine.now_ms(), by: by.clone(), why: why.clone() });
+        self.told.tell(&News::Frozen { by: by.clone(), why: why.clone() });
+        self.step(Input::Freeze { by, why });
+    }
+
+    /// Recorded first: what is to go on again must not stand still after the next restart.
+    fn thaw(&mut self, by: &str, reply: Reply<Result<(), EngineError>>) {
+        if let Err(error) = self.stop.remove() {
+            return drop(reply.send(Err(error)));
+        }
+        let changes = vec![Change::FlagGone { name: STOP_FLAG.to_owned() }];
+        self.keep(Keeping { changes, event: Some(keep::event("thawed", None, by, "")), ..Keeping::default() });
+        self.line.extend([Job::Thaw, Job::Answer(reply)]);
+    }
+
+    pub(super) fn thawed(&mut self) {
+        self.is_flagged = false;
+        self.frozen = None;
+        self.step(Input::Thaw);
+        self.told.tell(&News::Thawed);
+        self.agenda.unblock(self.now_ms());
+    }
+
+    /// The file counts as the flag does.
+    pub(super) fn look_at_stop_file(&mut self) {
+        let is_there = self.stop.is_there();
+        if is_there && self.frozen.is_none() {
+            self.stand_still(BY_FILE.to_owned(), self.stop.why());
+        }
+        if !is_there && self.frozen.as_ref().is_some_and(|frozen| frozen.by == BY_FILE) && !self.is_flagged {
+            self.thawed();
+        }
+    }
+
+    fn occupy(&mut self, key: LoopKey, round: String, cancel: Cancel, reply: Reply<Result<Permit, EngineError>>) {
+        let busy = |why: String| EngineError::Busy { loop_name: key.name.to_string(), why };
+        let now_ms = self.now_ms();
+        let answer = if !matches!(self.mode, Mode::Running) {
+            Err(busy("the daemon is about to end".to_owned()))
+        } else if let Some(frozen) = &self.frozen {
+            Err(busy(format!("everything is stopped by {}: {}", frozen.by, frozen.why)))
+        } else if let Some(why) = self.dispatcher.hindrance(&key, now_ms) {
+            Err(busy(why.text()))
+        } else {
+            let mut slot = Slot::new(key.clone(), self.engine.now_ms(), Begun::Hand);
+            (slot.round, slot.cancel) = (Some(round.clone()), cancel);
+            let number = self.rounds.place(slot);
+            self.step(Input::Occupied { key, round });
+            Ok(Permit::new(self.post.clone(), number))
+        };
+        // A permit that nobody takes is dropped, which gives the place back.
+        let _ = reply.send(answer);
+    }
+
+    fn stop_round(&mut self, round: &str, why: String) -> bool {
+        let Some((_, slot)) = self.rounds.of_round(round) else { return false };
+        slot.cancel.cancel();
+        let key = slot.key.clone();
+        self.told.tell(&News::Cancelling { key, round: round.to_owned(), why });
+        true
+    }
+
+    pub(super) fn is_paused(&self, key: &LoopKey) -> bool {
+        matches!(self.dispatcher.explain(key, self.now_ms()), Why::Paused { .. })
+    }
+
+    /// Suspended rounds of the loop are looked for, and tried.
+    fn raised(&mut self, key: LoopKey) {
+        let (engine, post) = (self.engine.clone(), self.post.clone());
+        self.rounds.spawn_aside(async move {
+            let open = engine.store.open_rounds().await.unwrap_or_default();
+            let own = open.into_iter().filter(|row| row.phase == "suspended" && row.repo.as_str() == &*key.repo);
+            for row in own.filter(|row| row.loop_name.as_str() == &*key.name) {
+                let _ = post.send(Mail::GoOn { key: key.clone(), round: row.id });
+            }
+        });
+    }
+
+    /// Closes questions that nobody answered in time, and looks when the next one is due.
+    pub(super) fn expire(&mut self) {
+        let (engine, fleet, told, post) =
+            (self.engine.clone(), Arc::clone(&self.fleet), Arc::clone(&self.told), self.post.clone());
+        self.rounds.spawn_aside(async move {
+            for round in engine.expired().await.unwrap_or_default() {
+                let ended = engine.let_expire(&round, fleet.as_ref()).await.map(|round| round.outcome());
+                told.tell(&News::Taken(Taken { what: Takeover::Expired, round, loop_name: None, ended }));
+            }
+            if let Ok(Some(at_ms)) = next_expiry(&engine).await {
+                let _ = post.send(Mail::Expires(at_ms));
+            }
+        });
+    }
+}
+
+/// When the next open question expires.
+pub(super) async fn next_expiry(engine: &crate::Engine) -> Result<Option<i64>, EngineError> {
+    let open = engine.store.inbox(crate::store::InboxQuery::Open(1_000)).await?;
+    let now_ms = engine.now_ms();
+    Ok(open.iter().filter(|row| row.kind == "approval").filter_map(|row| row.expires_ms).filter(|at| *at > now_ms).min())
+}

@@ -1,0 +1,237 @@
+//! The daemon: one task that performs what [`loopwright_core::dispatch`] decides.
+//!
+//! It owns the dispatcher, one timer and a line of what is to be done. What must survive is written first: nothing that was
+//! decided after a write is done before that write is durable, and a start is durable with its receipt and its loop's new mark
+//! in one transaction. Each round is a task of its own; what one of them does to itself, also a panic, is that round's.
+//!
+//! Between two moments nothing wakes it: no ticking, no polling. A lease (PostgreSQL) is renewed once a minute.
+//!
+//! Rounds by hand need no special care: [`Engine::run`] on an engine with a daemon asks the daemon for the loop's one place,
+//! and answers [`EngineError::Busy`] when it is taken.
+
+mod after;
+mod agenda;
+mod desk;
+mod fleet;
+mod keep;
+mod letters;
+mod mail;
+mod open;
+mod perform;
+mod permit;
+mod rest;
+mod rounds;
+mod start;
+mod stop;
+mod tick;
+mod told;
+
+pub(crate) use after::signals;
+pub use fleet::{Fleet, Loops, Prepared, Ready};
+pub use permit::Permit;
+pub use stop::STOP_FILE;
+pub use tick::{TickReport, TickRound, tick};
+pub use told::{News, Told};
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::proc::Cancel;
+use crate::round::Heard;
+use crate::store::SignalRow;
+use loopwright_core::dispatch::{Frozen, Limits, LoopKey, Why};
+use mail::{Mail, Post};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+/// A running daemon; clones are handles to the same one. Dropping them does not end it: [`Daemon::drain`] does.
+#[derive(Clone)]
+pub struct Daemon {
+    engine: Engine,
+    post: Post,
+}
+
+/// The end of a daemon, to be waited for.
+pub struct Ending(JoinHandle<Ended>);
+
+/// How a daemon ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// It was asked to, and everything it started is over.
+    Drained,
+    /// Another engine has the store.
+    Fenced(String),
+    /// It broke.
+    Failed(String),
+}
+
+/// What a daemon is at.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    /// Since when it runs.
+    pub since_ms: i64,
+    /// How many loops it has.
+    pub loops: usize,
+    /// The rounds under way.
+    pub running: Vec<RunningRound>,
+    /// Whether everything is stopped.
+    pub frozen: Option<Frozen>,
+    /// Whether it is about to end, and until when rounds may go on.
+    pub draining_until_ms: Option<i64>,
+    /// When it wakes next by itself.
+    pub next_wake_ms: Option<i64>,
+    /// How much of what was decided is not written yet.
+    pub unwritten: usize,
+}
+
+/// A round under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunningRound {
+    /// Of which loop.
+    pub key: LoopKey,
+    /// Its id; none while it is being born.
+    pub round: Option<String>,
+    /// Since when.
+    pub since_ms: i64,
+    /// Who began it.
+    pub begun: Begun,
+}
+
+/// Who began a round that is under way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begun {
+    /// The loop was due.
+    Due,
+    /// A person, or a program beside the daemon.
+    Hand,
+    /// An earlier engine; this one goes on with it.
+    Earlier,
+}
+
+impl Daemon {
+    /// Takes over what a dead engine left, reads the loops, and goes to work. Comes back when the daemon is at work; rounds
+    /// that go on do so in the background.
+    ///
+    /// # Errors
+    /// When the store or the loops cannot be read, or a daemon runs on this engine already.
+    pub async fn start(
+        engine: Engine,
+        fleet: Arc<dyn Fleet>,
+        limits: Limits,
+        told: Arc<dyn Told>,
+    ) -> Result<(Self, Ending), EngineError> {
+        let (desk, post) = open::open(engine.clone(), fleet, limits, told, open::Span::Lasting).await?;
+        let task = tokio::spawn(desk.run());
+        Ok((Self { engine, post }, Ending(task)))
+    }
+
+    /// Reads the loops again, now; answers with how many there are.
+    ///
+    /// # Errors
+    /// When they cannot be read; those from before are kept.
+    pub async fn reload(&self) -> Result<usize, EngineError> {
+        self.post.ask(Mail::Reload).await?
+    }
+
+    /// Something outside happened. Durable when this returns; the same signal twice is one.
+    ///
+    /// # Errors
+    /// When it cannot be kept.
+    pub async fn signal(&self, signal: SignalRow) -> Result<Heard, EngineError> {
+        let heard = self.engine.keep_signal(signal.clone()).await?;
+        if heard == Heard::First {
+            self.post.send(Mail::Signal(Box::new(signal)))?;
+        }
+        Ok(heard)
+    }
+
+    /// Nothing of the loop starts by itself from now on, also after a restart.
+    ///
+    /// # Errors
+    /// When it could not be recorded; it is in effect all the same, and recorded as soon as that can be.
+    pub async fn pause(&self, key: &LoopKey, by: &str, why: &str) -> Result<(), EngineError> {
+        let (key, by, why) = (key.clone(), by.to_owned(), why.to_owned());
+        self.post.ask(|reply| Mail::Pause { key, by, why, reply }).await?
+    }
+
+    /// The loop starts by itself again.
+    ///
+    /// # Errors
+    /// When it could not be recorded; it is in effect all the same.
+    pub async fn resume(&self, key: &LoopKey, by: &str) -> Result<(), EngineError> {
+        let (key, by) = (key.clone(), by.to_owned());
+        self.post.ask(|reply| Mail::Resume { key, by, reply }).await?
+    }
+
+    /// The global stop: running rounds are cancelled and nothing starts, also after a restart, until [`Daemon::thaw`].
+    ///
+    /// # Errors
+    /// When it could not be recorded; it is in effect all the same.
+    pub async fn freeze(&self, by: &str, why: &str) -> Result<(), EngineError> {
+        let (by, why) = (by.to_owned(), why.to_owned());
+        self.post.ask(|reply| Mail::Freeze { by, why, reply }).await?
+    }
+
+    /// Ends the global stop, also one that was made by the file.
+    ///
+    /// # Errors
+    /// When it could not be recorded; everything stays stopped then.
+    pub async fn thaw(&self, by: &str) -> Result<(), EngineError> {
+        let by = by.to_owned();
+        self.post.ask(|reply| Mail::Thaw { by, reply }).await?
+    }
+
+    /// Takes a loop's one place, so that no round of it begins before the permit is dropped. [`Engine::run`] does this by
+    /// itself.
+    ///
+    /// # Errors
+    /// [`EngineError::Busy`] when a round of the loop is under way.
+    pub async fn occupy(&self, key: &LoopKey, round: &str, cancel: &Cancel) -> Result<Permit, EngineError> {
+        self.post.occupy(key.clone(), round, cancel).await
+    }
+
+    /// Why a loop is or is not running.
+    ///
+    /// # Errors
+    /// When the daemon has ended.
+    pub async fn explain(&self, key: &LoopKey) -> Result<Why, EngineError> {
+        let key = key.clone();
+        self.post.ask(|reply| Mail::Explain { key, reply }).await
+    }
+
+    /// What the daemon is at.
+    ///
+    /// # Errors
+    /// When the daemon has ended.
+    pub async fn snapshot(&self) -> Result<Snapshot, EngineError> {
+        self.post.ask(Mail::Snapshot).await
+    }
+
+    /// Asks a round under way to end; says whether there is one of that id.
+    ///
+    /// # Errors
+    /// When the daemon has ended.
+    pub async fn cancel(&self, round: &str, why: &str) -> Result<bool, EngineError> {
+        let (round, why) = (round.to_owned(), why.to_owned());
+        self.post.ask(|reply| Mail::Cancel { round, why, reply }).await
+    }
+
+    /// Nothing new starts; rounds under way may end until the deadline and are cancelled then. A second call cancels them at
+    /// once. Comes back when that is under way; [`Ending::wait`] has the end.
+    ///
+    /// # Errors
+    /// When the daemon has ended.
+    pub async fn drain(&self, deadline: Duration) -> Result<(), EngineError> {
+        self.post.ask(|reply| Mail::Drain { deadline, reply }).await
+    }
+}
+
+impl Ending {
+    /// Waits for the end. The state directory is still open then: it is the caller's to close.
+    pub async fn wait(self) -> Ended {
+        match self.0.await {
+            Ok(ended) => ended,
+            Err(error) => Ended::Failed(rounds::panic_text(error)),
+        }
+    }
+}

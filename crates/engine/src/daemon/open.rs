@@ -1,0 +1,186 @@
+//! How a daemon begins: it reads where everything stands, goes on with what earlier engines left, and only then looks at what
+//! is due. No hand is needed, however the last one ended.
+
+use super::agenda::{Agenda, Errand};
+use super::desk::{Desk, Mode};
+use super::fleet::Fleet;
+use super::keep;
+use super::letters::{self, STOP_FLAG};
+use super::mail::Post;
+use super::rest::{self, Doorman};
+use super::rounds::Rounds;
+use super::stop::StopFile;
+use super::told::{News, Told};
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::store::{FlagRow, InboxQuery, RoundRow, StoreError};
+use loopwright_core::dispatch::{Dispatcher, Frozen, Input, Limits, LoopKey};
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// Signals that are read at the start; more wait in the store for the next one.
+const SIGNALS_MAX: u32 = 10_000;
+/// Open questions that are looked at.
+const QUESTIONS_MAX: u32 = 10_000;
+
+/// How long it is to work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Span {
+    /// Until it is asked to end.
+    Lasting,
+    /// For what is due now.
+    Once,
+}
+
+pub(super) async fn open(
+    engine: Engine,
+    fleet: Arc<dyn Fleet>,
+    limits: Limits,
+    told: Arc<dyn Told>,
+    span: Span,
+) -> Result<(Desk, Post), EngineError> {
+    let loops = fleet.load().await?;
+    let (post, mail) = Post::open();
+    let doorman = Arc::new(Doorman::new(post.clone(), &engine));
+    let stop = StopFile::of(engine.places());
+    let flag = engine.store.flags().await?.into_iter().find(|flag| flag.name == STOP_FLAG);
+    let is_flagged = flag.is_some();
+    let frozen = flag.map(frozen_by).or_else(|| frozen_by_file(&stop, engine.now_ms()));
+    let dispatcher = dispatcher(&engine, limits, frozen.clone()).await?;
+    let is_leased = engine.store.owner().await?.is_some_and(|owner| owner.lease_until_ms > 0);
+    let left = Left::found(&engine).await?;
+    if !engine.live.post(Arc::clone(&doorman) as _) {
+        return Err(EngineError::Daemon("a daemon runs on this engine already".to_owned()));
+    }
+    let now_ms = engine.now_ms();
+    let mut desk = Desk {
+        dispatcher,
+        mail,
+        post: post.clone(),
+        line: VecDeque::new(),
+        writing: None,
+        rewrite: None,
+        tries: 0,
+        rounds: Rounds::default(),
+        agenda: Agenda::default(),
+        loading: None,
+        reloaders: Vec::new(),
+        stop,
+        frozen,
+        is_flagged,
+        asked: HashSet::new(),
+        last_ended: None,
+        mode: match span {
+            Span::Lasting => Mode::Running,
+            Span::Once => Mode::Once,
+        },
+        moment: (span == Span::Once).then_some(now_ms),
+        since_ms: now_ms,
+        loops: 0,
+        renew: is_leased.then(Instant::now),
+        renewing: None,
+        over: None,
+        engine,
+        fleet,
+        told,
+        doorman,
+    };
+    let taken_over = desk.take_up(left);
+    desk.take_loops(loops);
+    desk.told.tell(&News::Up { loops: desk.loops, taken_over });
+    Ok((desk, post))
+}
+
+async fn dispatcher(engine: &Engine, limits: Limits, frozen: Option<Frozen>) -> Result<Dispatcher, StoreError> {
+    let standings = engine.store.schedules().await?.into_iter().map(keep::standing).collect();
+    let pending = engine.store.pending_signals(SIGNALS_MAX).await?.into_iter().map(keep::signal).collect();
+    let last_ms = engine.store.last_ms().await?.unwrap_or(0);
+    Ok(Dispatcher::new(limits, standings, pending, frozen, last_ms))
+}
+
+fn frozen_by(flag: FlagRow) -> Frozen {
+    Frozen { since_ms: flag.at_ms, by: flag.actor, why: flag.why }
+}
+
+fn frozen_by_file(stop: &StopFile, now_ms: i64) -> Option<Frozen> {
+    let frozen = || Frozen { since_ms: now_ms, by: letters::BY_FILE.to_owned(), why: stop.why() };
+    stop.is_there().then(frozen)
+}
+
+/// What earlier engines left.
+struct Left {
+    abandoned: Vec<RoundRow>,
+    /// Suspended rounds, and from when on each is worth going on with.
+    suspended: Vec<(RoundRow, i64)>,
+    /// Open proposals of each loop.
+    proposals: BTreeMap<LoopKey, u32>,
+    /// Loops about which a person is asked.
+    asked: HashSet<LoopKey>,
+    expires_ms: Option<i64>,
+}
+
+impl Left {
+    /// Ends the process trees of rounds that were under way, and reads what there is.
+    async fn found(engine: &Engine) -> Result<Self, EngineError> {
+        let abandoned = engine.abandoned().await?;
+        let mut suspended = Vec::new();
+        for row in engine.store.open_rounds().await?.into_iter().filter(|row| row.phase == "suspended") {
+            let at_ms = worth_from(engine, &row).await;
+            suspended.extend(at_ms.map(|at_ms| (row, at_ms)));
+        }
+        let mut left =
+            Self { abandoned, suspended, proposals: BTreeMap::new(), asked: HashSet::new(), expires_ms: None };
+        for row in engine.store.inbox(InboxQuery::Open(QUESTIONS_MAX)).await? {
+            let key = LoopKey::new(&row.repo, &row.loop_name);
+            match row.kind.as_str() {
+                "approval" => {
+                    *left.proposals.entry(key).or_default() += 1;
+                    left.expires_ms = left.expires_ms.into_iter().chain(row.expires_ms).min();
+                }
+                "loop-paused" => drop(left.asked.insert(key)),
+                _ => {}
+            }
+        }
+        Ok(left)
+    }
+}
+
+/// From when on a suspended round is worth going on with; one whose record cannot be read never is.
+async fn worth_from(engine: &Engine, row: &RoundRow) -> Option<i64> {
+    let recorded = engine.recorded(&row.id).await.ok()?;
+    let suspended_ms = engine.store.events(&row.id).await.ok()?.last()?.at_ms;
+    let worth_ms = rest::resume_ms(&recorded.round, suspended_ms);
+    let started = &recorded.round.facts().started;
+    let today = crate::clock::day(engine.now_ms());
+    let raises = engine.store.raises(&today).await.unwrap_or_default();
+    let own = |raise: &&crate::store::RaiseRow| raise.repo == started.repo && raise.loop_name == started.spec.name;
+    let raised_ms = raises.iter().filter(own).map(|raise| raise.at_ms).max();
+    let is_raised = raised_ms.is_some_and(|at_ms| at_ms >= suspended_ms);
+    if is_raised { Some(engine.now_ms()) } else { worth_ms }
+}
+
+impl Desk {
+    /// Goes on with what was left, before anything new is looked at; answers with how many rounds that are.
+    fn take_up(&mut self, left: Left) -> usize {
+        let now_ms = self.now_ms();
+        let count = left.abandoned.len();
+        for row in left.abandoned {
+            let key = LoopKey::new(&row.repo, &row.loop_name);
+            self.agenda.put(now_ms, Errand::Retake { key, round: row.id });
+        }
+        for (row, at_ms) in left.suspended {
+            let key = LoopKey::new(&row.repo, &row.loop_name);
+            self.agenda.put(at_ms, Errand::Resume { key, round: row.id });
+        }
+        if let Some(at_ms) = left.expires_ms {
+            self.agenda.put_first(at_ms, Errand::Expire);
+        }
+        self.asked = left.asked;
+        self.run_errands(now_ms);
+        for (key, open) in left.proposals {
+            self.step(Input::Proposals { key, open });
+        }
+        count
+    }
+}

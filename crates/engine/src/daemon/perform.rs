@@ -1,0 +1,315 @@
+//! What the dispatcher wants, done in its order. A write holds up everything behind it until it is durable; everything else
+//! is begun and goes on beside.
+
+use super::agenda::Errand;
+use super::desk::{Desk, Mode, WRITE_MAX, millis};
+use super::keep::{self, Keeping};
+use super::mail::Reply;
+use super::rounds::{Again, Finished, Slot};
+use super::start::{Work, is_over};
+use super::told::News;
+use super::{Begun, Ended};
+use crate::error::EngineError;
+use crate::store::{Change, ReceiptRow, StoreError};
+use loopwright_core::BoxFuture;
+use loopwright_core::dispatch::{Command, End, Input, LoopKey, Start};
+use loopwright_core::outcome::RoundOutcome;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A start that did not succeed is tried again after this.
+const AGAIN_MS: i64 = 5_000;
+/// A write that failed is tried again after a second, then after twice as long each time, up to this.
+const REWRITE_MAX_MS: i64 = 60_000;
+/// A round that was left open is taken up again after a minute, then after twice as long each time, and so often.
+const RETAKE_MS: i64 = 60_000;
+const RETAKES_MAX: u32 = 6;
+
+/// One thing to do.
+pub(super) enum Job {
+    Keep(Keeping),
+    Start(Box<Start>),
+    Cancel { key: LoopKey, round: String, why: String },
+    Say(News),
+    /// The end of the global stop, when that is durable.
+    Thaw,
+    /// Whoever asked is answered when what is before it is durable.
+    Answer(Reply<Result<(), EngineError>>),
+}
+
+/// A write under way.
+pub(super) struct Writing {
+    pub(super) work: BoxFuture<'static, Result<Vec<ReceiptRow>, StoreError>>,
+    keeping: Keeping,
+    since: Instant,
+    is_told: bool,
+}
+
+impl Writing {
+    /// In how long it is slow.
+    pub(super) fn slow_in(&self) -> Option<Duration> {
+        (!self.is_told).then(|| WRITE_MAX.saturating_sub(self.since.elapsed()))
+    }
+}
+
+impl Desk {
+    /// Puts a command into the line.
+    pub(super) fn queue(&mut self, command: Command) {
+        match command {
+            Command::Keep { receipts, standings, taken } => {
+                self.line.extend(keep::keepings(receipts, standings, &taken).into_iter().map(Job::Keep));
+            }
+            Command::Start(start) => self.line.push_back(Job::Start(Box::new(start))),
+            Command::Cancel { key, round, why } => self.line.push_back(Job::Cancel { key, round, why }),
+            Command::Ask { key, why } => {
+                self.ask_person(&key, &why);
+                self.line.push_back(Job::Say(News::Asked { key, why }));
+            }
+            Command::Tell(notice) => self.line.push_back(Job::Say(News::Said(notice))),
+        }
+    }
+
+    fn ask_person(&mut self, key: &LoopKey, why: &str) {
+        let mut question = keep::question(key, why, self.now_ms());
+        if let Some((_, round)) = self.last_ended.as_ref().filter(|(ended, _)| ended == key) {
+            question.round.clone_from(round);
+        }
+        self.asked.insert(key.clone());
+        self.keep(Keeping { changes: vec![Change::Inbox(question)], ..Keeping::default() });
+    }
+
+    /// Does what can be done, up to the next write.
+    pub(super) fn perform(&mut self) {
+        while self.writing.is_none() && self.rewrite.is_none() && self.over.is_none() {
+            match self.line.pop_front() {
+                Some(Job::Keep(keeping)) => self.write(keeping),
+                Some(Job::Start(start)) => self.start(*start),
+                Some(Job::Cancel { key, round, why }) => self.cancel(key, &round, why),
+                Some(Job::Say(news)) => self.told.tell(&news),
+                Some(Job::Thaw) => self.thawed(),
+                // Whoever asked may have gone.
+                Some(Job::Answer(reply)) => drop(reply.send(Ok(()))),
+                None => return,
+            }
+        }
+    }
+
+    fn write(&mut self, keeping: Keeping) {
+        let work = Box::pin(keep::write(self.engine.clone(), keeping.clone()));
+        self.writing = Some(Writing { work, keeping, since: Instant::now(), is_told: false });
+    }
+
+    pub(super) fn tell_slow_write(&mut self) {
+        let state = self.state();
+        let Some(writing) = &mut self.writing else { return };
+        writing.is_told = true;
+        self.told.tell(&News::Stalled { what: "a write to the store", for_ms: millis(writing.since.elapsed()), state });
+    }
+
+    pub(super) fn written(&mut self, written: Result<Vec<ReceiptRow>, StoreError>) {
+        let Some(Writing { keeping, .. }) = self.writing.take() else { return };
+        match written {
+            Ok(known) => self.kept(keeping, &known),
+            Err(error) if is_over(&error.kind) => self.fenced(error.to_string()),
+            Err(error) => self.unkept(keeping, &error),
+        }
+    }
+
+    fn kept(&mut self, keeping: Keeping, known: &[ReceiptRow]) {
+        self.tries = 0;
+        let Keeping { mut receipts, .. } = keeping;
+        for row in known {
+            let key = LoopKey::new(&row.repo, &row.loop_name);
+            receipts.retain(|receipt| receipt.key != key || receipt.occurrence != row.occurrence);
+            self.told.tell(&News::Known { key, occurrence: row.occurrence.clone() });
+        }
+        if !receipts.is_empty() {
+            self.told.tell(&News::Kept { receipts });
+        }
+    }
+
+    /// Nothing behind it is done before it is written; who waits for it is told why that takes.
+    fn unkept(&mut self, keeping: Keeping, error: &StoreError) {
+        let tries = self.tries;
+        self.tries = tries.saturating_add(1);
+        let again_ms = self.engine.now_ms().saturating_add((1_000_i64 << tries.min(6)).min(REWRITE_MAX_MS));
+        self.line.push_front(Job::Keep(keeping));
+        self.rewrite = Some(again_ms);
+        self.told.tell(&News::Unkept { why: error.to_string(), again_ms });
+        for job in std::mem::take(&mut self.line) {
+            match job {
+                Job::Answer(reply) => {
+                    let text = format!("it is in effect as far as it can be, and not recorded yet: {error}");
+                    drop(reply.send(Err(EngineError::Daemon(text))));
+                }
+                job => self.line.push_back(job),
+            }
+        }
+        if matches!(self.mode, Mode::Once) {
+            self.over = Some(Ended::Failed(error.to_string()));
+        }
+    }
+
+    fn cancel(&mut self, key: LoopKey, round: &str, why: String) {
+        let Some((_, slot)) = self.rounds.of_round(round) else { return };
+        slot.cancel.cancel();
+        self.told.tell(&News::Cancelling { key, round: round.to_owned(), why });
+    }
+
+    /// Begins a start, unless something has come between.
+    fn start(&mut self, start: Start) {
+        let ticket = start.ticket;
+        self.look_at_stop_file();
+        if self.frozen.is_some() || !matches!(self.mode, Mode::Running | Mode::Once) {
+            let why = "everything was stopped meanwhile".to_owned();
+            return self.step(Input::Unborn { ticket, why, retry_ms: Some(self.now_ms()) });
+        }
+        let mut slot = Slot::new(start.key.clone(), self.engine.now_ms(), Begun::Due);
+        slot.ticket = Some(ticket);
+        slot.occurrence = Some(start.receipt.occurrence.clone());
+        self.told.tell(&News::Starting { key: start.key.clone(), occurrence: start.receipt.occurrence.clone() });
+        let slot = self.rounds.place(slot);
+        let work = self.work(slot);
+        self.rounds.spawn(slot, work.start(start));
+    }
+
+    /// What a task for a place needs.
+    fn work(&mut self, slot: u64) -> Work {
+        let cancel = self.rounds.get(slot).map(|slot| slot.cancel.clone()).unwrap_or_default();
+        Work { engine: self.engine.clone(), fleet: self.fleet.clone(), post: self.post.clone(), slot, cancel }
+    }
+
+    /// A start became a round.
+    pub(super) fn born(&mut self, slot: u64, round: String) {
+        let Some(slot) = self.rounds.get(slot) else { return };
+        slot.round = Some(round.clone());
+        let (key, occurrence) = (slot.key.clone(), slot.occurrence.clone().unwrap_or_default());
+        let ticket = slot.ticket.take();
+        self.told.tell(&News::Started { key, round: round.clone(), occurrence });
+        if let Some(ticket) = ticket {
+            self.step(Input::Born { ticket, round });
+        }
+    }
+
+    /// A task of a round came to its end.
+    pub(super) fn finished(&mut self, number: u64, finished: Result<Finished, String>) {
+        let finished = match finished {
+            Ok(finished) => finished,
+            Err(text) => return self.panicked(number, text),
+        };
+        match finished {
+            Finished::Rested => self.vacated(number),
+            Finished::NoWork => self.unborn(number, |ticket| Input::NoWork { ticket }),
+            Finished::Known { round } => self.known(number, round),
+            Finished::Unborn { why, again } => self.not_started(number, why, again),
+            Finished::Left { why, again } => self.left(number, why, again),
+            Finished::Fenced(why) => self.fenced(why),
+        }
+    }
+
+    fn unborn(&mut self, number: u64, input: impl FnOnce(u64) -> Input) {
+        let ticket = self.rounds.leave(number).and_then(|slot| slot.ticket);
+        if let Some(ticket) = ticket {
+            self.step(input(ticket));
+        }
+    }
+
+    fn not_started(&mut self, number: u64, why: String, again: Again) {
+        let again_ms = (again == Again::Soon).then(|| self.now_ms().saturating_add(AGAIN_MS));
+        if let Some(slot) = self.rounds.get(number) {
+            self.told.tell(&News::NotStarted { key: slot.key.clone(), why: why.clone(), again_ms });
+        }
+        self.unborn(number, |ticket| Input::Unborn { ticket, why, retry_ms: again_ms });
+    }
+
+    fn known(&mut self, number: u64, round: Option<String>) {
+        let Some(slot) = self.rounds.get(number) else { return };
+        let (key, occurrence) = (slot.key.clone(), slot.occurrence.clone().unwrap_or_default());
+        self.told.tell(&News::Known { key: key.clone(), occurrence });
+        self.unborn(number, |ticket| Input::Settled { ticket });
+        // A birth whose answer was lost has left a round that nobody is at.
+        if let Some(round) = round {
+            self.agenda.put(self.now_ms(), Errand::Retake { key, round });
+        }
+    }
+
+    fn panicked(&mut self, number: u64, text: String) {
+        let Some(slot) = self.rounds.get(number) else { return };
+        let (key, round) = (slot.key.clone(), slot.round.clone());
+        self.told.tell(&News::Panicked { key, round: round.clone(), text: text.clone() });
+        match round {
+            Some(round) => {
+                let work = self.work(number);
+                self.rounds.spawn(number, work.mend(round, text));
+            }
+            None => self.not_started(number, format!("this is a bug: {text}"), Again::Never),
+        }
+    }
+
+    /// The round stays open on record. Its loop's place stays taken as long as there is hope.
+    fn left(&mut self, number: u64, why: String, again: Again) {
+        let now_ms = self.now_ms();
+        let Some(slot) = self.rounds.get(number) else { return };
+        let (key, round) = (slot.key.clone(), slot.round.clone().unwrap_or_default());
+        slot.tries += 1;
+        slot.is_parked = true;
+        let again_ms = now_ms.saturating_add(RETAKE_MS << slot.tries.min(RETAKES_MAX));
+        let is_hopeless = again == Again::Never || slot.tries >= RETAKES_MAX;
+        self.told.tell(&News::Parked { key: key.clone(), round: round.clone(), why, again_ms });
+        if is_hopeless {
+            return self.vacated(number);
+        }
+        self.agenda.put(again_ms, Errand::Retake { key, round });
+    }
+
+    /// A place is free again.
+    pub(super) fn vacated(&mut self, number: u64) {
+        let Some(slot) = self.rounds.leave(number) else { return };
+        let Some(round) = slot.round else { return };
+        let outcome = slot.end.as_ref().map(|end| end.outcome);
+        let unknown =
+            End { outcome: RoundOutcome::Interrupted, signature: None, retry_at_ms: None, open_proposals: 0 };
+        self.last_ended = Some((slot.key.clone(), round.clone()));
+        self.told.tell(&News::Ended { key: slot.key.clone(), round: round.clone(), outcome });
+        self.agenda.unblock(self.now_ms());
+        self.step(Input::Ended { key: slot.key, round, end: slot.end.unwrap_or(unknown) });
+    }
+
+    /// Sees to what its moment has come for.
+    pub(super) fn run_errands(&mut self, now_ms: i64) {
+        for errand in self.agenda.take(now_ms) {
+            match errand {
+                Errand::Retake { key, round } => self.go_on(key, round, Errand::retake),
+                Errand::Resume { key, round } => self.go_on(key, round, Errand::resume),
+                Errand::Expire => self.expire(),
+            }
+        }
+    }
+
+    /// Goes on with a round of the record, in its loop's one place.
+    fn go_on(&mut self, key: LoopKey, round: String, errand: fn(LoopKey, String) -> Errand) {
+        let again = errand(key.clone(), round.clone());
+        let is_retake = matches!(again, Errand::Retake { .. });
+        if let Some((number, slot)) = self.rounds.of_round(&round) {
+            if slot.is_parked {
+                slot.is_parked = false;
+                let work = self.work(number);
+                self.rounds.spawn(number, work.retake(round));
+            }
+            return;
+        }
+        let is_held = !is_retake && (self.frozen.is_some() || self.is_paused(&key));
+        if is_held || self.dispatcher.hindrance(&key, self.now_ms()).is_some() {
+            return self.agenda.block(again);
+        }
+        let mut slot = Slot::new(key.clone(), self.engine.now_ms(), Begun::Earlier);
+        slot.round = Some(round.clone());
+        let number = self.rounds.place(slot);
+        self.step(Input::Occupied { key, round: round.clone() });
+        let work = self.work(number);
+        match is_retake {
+            true => self.rounds.spawn(number, work.retake(round)),
+            false => self.rounds.spawn(number, work.resume(round)),
+        }
+    }
+}

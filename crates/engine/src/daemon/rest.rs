@@ -1,0 +1,187 @@
+//! A round at rest, as its loop's schedule and other loops see it; and the door through which rounds by hand come in.
+
+use super::after;
+use super::mail::{Mail, Post, Rest};
+use crate::clock::Clock;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::live::{Porter, Stay};
+use crate::proc::Cancel;
+use crate::round::journal::question_id;
+use crate::store::{InboxQuery, SignalRow, Store, StoreError};
+use loopwright_core::BoxFuture;
+use loopwright_core::dispatch::{End, LoopKey};
+use loopwright_core::hash;
+use loopwright_core::outcome::RoundOutcome;
+use loopwright_core::round::{Phase, Round};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How many open questions are looked at.
+const QUESTIONS: u32 = 10_000;
+/// The length of a day.
+const DAY_MS: i64 = 86_400_000;
+
+/// Who follows whom.
+type Followers = HashMap<LoopKey, Vec<Arc<str>>>;
+
+/// Lets rounds in and hears of their rest, for the daemon's task.
+pub(super) struct Doorman {
+    post: Post,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    followers: Mutex<Followers>,
+}
+
+impl Doorman {
+    /// For the task behind this post. It holds no engine: the engine holds it.
+    pub(super) fn new(post: Post, engine: &Engine) -> Self {
+        let (store, clock) = (Arc::clone(&engine.store), Arc::clone(&engine.settings.clock));
+        Self { post, store, clock, followers: Mutex::default() }
+    }
+
+    /// Takes in who follows whom.
+    pub(super) fn learn(&self, after: &[(LoopKey, Arc<str>)]) {
+        let mut followers = Followers::new();
+        for (follower, leader) in after {
+            let leader = LoopKey { repo: Arc::clone(&follower.repo), name: Arc::clone(leader) };
+            followers.entry(leader).or_default().push(Arc::clone(&follower.name));
+        }
+        *self.followers.lock().unwrap_or_else(PoisonError::into_inner) = followers;
+    }
+
+    fn of(&self, key: &LoopKey) -> Vec<Arc<str>> {
+        let followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        followers.get(key).cloned().unwrap_or_default()
+    }
+
+    async fn rest(&self, round: &Round) -> Result<Rest, StoreError> {
+        let started = &round.facts().started;
+        let key = LoopKey::new(&started.repo, &started.spec.name);
+        let open = open_proposals(self.store.as_ref(), &key).await?;
+        let (signals, too_deep) = self.followed(&key, round).await?;
+        let question = match round.phase() {
+            Phase::Waiting(_) => self.store.inbox_item(&question_id(&started.round)).await?,
+            _ => None,
+        };
+        Ok(Rest {
+            end: end(round, open),
+            round: started.round.clone(),
+            key,
+            signals,
+            too_deep,
+            expires_ms: question.and_then(|question| question.expires_ms),
+            resume_ms: resume_ms(round, self.clock.now_ms()),
+        })
+    }
+
+    /// The signals that the round's end made, and the followers for which it made none.
+    async fn followed(
+        &self,
+        key: &LoopKey,
+        round: &Round,
+    ) -> Result<(Vec<SignalRow>, Vec<(LoopKey, u32)>), StoreError> {
+        let (mut signals, mut too_deep) = (Vec::new(), Vec::new());
+        let followers = self.of(key);
+        if followers.is_empty() || !after::leads(round) {
+            return Ok((signals, too_deep));
+        }
+        let occurrence = after::occurrence(&key.name, &round.facts().started.round);
+        for follower in followers {
+            match self.store.signal(&key.repo, &follower, &occurrence).await? {
+                Some(signal) => signals.extend(Some(signal).filter(|signal| signal.taken_ms.is_none())),
+                None => {
+                    let depth = after::provenance(self.store.as_ref(), round).await?.depth;
+                    too_deep.push((LoopKey { repo: Arc::clone(&key.repo), name: follower }, depth));
+                }
+            }
+        }
+        Ok((signals, too_deep))
+    }
+}
+
+impl Porter for Doorman {
+    fn admit<'a>(
+        &'a self,
+        repo: &'a str,
+        loop_name: &'a str,
+        round: &'a str,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Box<dyn Stay>, EngineError>> {
+        Box::pin(async move {
+            let permit = self.post.occupy(LoopKey::new(repo, loop_name), round, cancel).await?;
+            Ok(Box::new(permit) as Box<dyn Stay>)
+        })
+    }
+
+    fn rested<'a>(&'a self, round: &'a Round) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            // What cannot be read now is found by the next start: all of it is on record.
+            if let Ok(rest) = self.rest(round).await {
+                let _ = self.post.send(Mail::Rested(Box::new(rest)));
+            }
+        })
+    }
+
+    fn followers(&self, repo: &str, loop_name: &str) -> Vec<Arc<str>> {
+        self.of(&LoopKey::new(repo, loop_name))
+    }
+
+    fn raised(&self, repo: &str, loop_name: &str) {
+        // A daemon that has ended looks at it when it starts again.
+        let _ = self.post.send(Mail::Raised(LoopKey::new(repo, loop_name)));
+    }
+}
+
+/// How many proposals of a loop wait for a person.
+pub(super) async fn open_proposals(store: &dyn Store, key: &LoopKey) -> Result<u32, StoreError> {
+    let open = store.inbox(InboxQuery::Open(QUESTIONS)).await?;
+    let own = open.iter().filter(|row| {
+        row.kind == "approval" && row.repo.as_str() == &*key.repo && row.loop_name.as_str() == &*key.name
+    });
+    Ok(u32::try_from(own.count()).unwrap_or(u32::MAX))
+}
+
+/// How a round ended, as far as the next one depends on it.
+pub(super) fn end(round: &Round, open_proposals: u32) -> End {
+    let outcome = round.outcome().unwrap_or(RoundOutcome::Interrupted);
+    End { outcome, signature: signature(round, outcome), retry_at_ms: round.retry_at_ms(), open_proposals }
+}
+
+/// What failures have in common when they are the same one: where, which, and the words without their numbers. A stop, a
+/// provider and a budget are no failures of the loop.
+fn signature(round: &Round, outcome: RoundOutcome) -> Option<String> {
+    let counts = match outcome {
+        RoundOutcome::Failed
+        | RoundOutcome::Refused
+        | RoundOutcome::Rejected
+        | RoundOutcome::Plateaued
+        | RoundOutcome::Cannot
+        | RoundOutcome::Empty => true,
+        RoundOutcome::Shipped
+        | RoundOutcome::Reported
+        | RoundOutcome::NothingToDo
+        | RoundOutcome::Escalated
+        | RoundOutcome::OverBudget
+        | RoundOutcome::RateLimited
+        | RoundOutcome::Interrupted
+        | RoundOutcome::Cancelled => false,
+    };
+    let reason = round.facts().reasons.last().filter(|_| counts)?;
+    let words: String = reason.text.chars().filter(|letter| !letter.is_ascii_digit()).collect();
+    let words = hash::of_fields(&[b"loopwright failure 1", words.as_bytes()]);
+    let words = words.get(..12).unwrap_or_default();
+    Some(format!("{} {:?} {} {words}", outcome.word(), reason.stage, reason.code).to_lowercase())
+}
+
+/// From when on a round that was suspended at that moment is worth going on with, by itself: its provider is back, or a new
+/// day has new room.
+pub(super) fn resume_ms(round: &Round, suspended_ms: i64) -> Option<i64> {
+    match round.phase() {
+        Phase::Suspended(RoundOutcome::RateLimited, _) => round.retry_at_ms(),
+        Phase::Suspended(RoundOutcome::OverBudget, _) if !round.is_full() => {
+            Some((suspended_ms.div_euclid(DAY_MS) + 1).saturating_mul(DAY_MS))
+        }
+        _ => None,
+    }
+}

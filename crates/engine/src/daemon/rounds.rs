@@ -1,0 +1,169 @@
+//! The rounds under way: each a task of its own with its own switch, or somebody else's with a place here. What they do is
+//! not known here; what they came to is.
+
+use super::{Begun, RunningRound};
+use crate::proc::Cancel;
+use loopwright_core::dispatch::{End, LoopKey};
+use std::collections::{BTreeMap, HashMap};
+use tokio::task::{Id, JoinError, JoinSet};
+
+/// What a task of a round came to.
+#[derive(Debug)]
+pub(super) enum Finished {
+    /// The round is at rest.
+    Rested,
+    /// There is none, and there may be one later or not.
+    Unborn { why: String, again: Again },
+    /// There is nothing to do.
+    NoWork,
+    /// The occurrence has its receipt already, and perhaps a round that somebody has to look after.
+    Known { round: Option<String> },
+    /// The round is left open on record.
+    Left { why: String, again: Again },
+    /// Another engine has the store.
+    Fenced(String),
+}
+
+/// Whether another try makes sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Again {
+    /// The world may be better soon.
+    Soon,
+    /// It will not.
+    Never,
+}
+
+/// A loop's place that is taken.
+pub(super) struct Slot {
+    pub(super) key: LoopKey,
+    /// The dispatcher's name of the start, until the round is born.
+    pub(super) ticket: Option<u64>,
+    pub(super) occurrence: Option<String>,
+    pub(super) round: Option<String>,
+    pub(super) cancel: Cancel,
+    pub(super) since_ms: i64,
+    pub(super) begun: Begun,
+    /// How its round came to rest.
+    pub(super) end: Option<End>,
+    /// How often its round was left open.
+    pub(super) tries: u32,
+    /// Whether nobody is at it for now.
+    pub(super) is_parked: bool,
+}
+
+impl Slot {
+    pub(super) fn new(key: LoopKey, since_ms: i64, begun: Begun) -> Self {
+        Self {
+            key,
+            ticket: None,
+            occurrence: None,
+            round: None,
+            cancel: Cancel::new(),
+            since_ms,
+            begun,
+            end: None,
+            tries: 0,
+            is_parked: false,
+        }
+    }
+}
+
+/// All of them.
+#[derive(Default)]
+pub(super) struct Rounds {
+    set: JoinSet<Finished>,
+    tasks: HashMap<Id, u64>,
+    slots: BTreeMap<u64, Slot>,
+    next: u64,
+}
+
+impl Rounds {
+    /// Takes a place; its number names it.
+    pub(super) fn place(&mut self, slot: Slot) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.slots.insert(number, slot);
+        number
+    }
+
+    /// Lets a task work for a place.
+    pub(super) fn spawn(&mut self, slot: u64, work: impl Future<Output = Finished> + Send + 'static) {
+        let task = self.set.spawn(work);
+        self.tasks.insert(task.id(), slot);
+    }
+
+    /// Lets a task work that has no place and that nobody waits for.
+    pub(super) fn spawn_aside(&mut self, work: impl Future<Output = ()> + Send + 'static) {
+        self.set.spawn(async move {
+            work.await;
+            Finished::Rested
+        });
+    }
+
+    /// Waits for all tasks.
+    pub(super) async fn wait(&mut self) {
+        while self.set.join_next().await.is_some() {}
+    }
+
+    /// The next task that came to its end, with what it came to or the words of its panic. Waits for ever when there is none.
+    pub(super) async fn finished(&mut self) -> (u64, Result<Finished, String>) {
+        loop {
+            let (id, finished) = match self.set.join_next_with_id().await {
+                Some(Ok((id, finished))) => (id, Ok(finished)),
+                Some(Err(error)) => (error.id(), Err(panic_text(error))),
+                None => std::future::pending().await,
+            };
+            if let Some(slot) = self.tasks.remove(&id) {
+                return (slot, finished);
+            }
+        }
+    }
+
+    pub(super) fn get(&mut self, slot: u64) -> Option<&mut Slot> {
+        self.slots.get_mut(&slot)
+    }
+
+    pub(super) fn leave(&mut self, slot: u64) -> Option<Slot> {
+        self.slots.remove(&slot)
+    }
+
+    /// The place of a round.
+    pub(super) fn of_round(&mut self, round: &str) -> Option<(u64, &mut Slot)> {
+        let mut all = self.slots.iter_mut();
+        all.find(|(_, slot)| slot.round.as_deref() == Some(round)).map(|(number, slot)| (*number, slot))
+    }
+
+    /// Places at which somebody works.
+    pub(super) fn busy(&self) -> usize {
+        self.slots.values().filter(|slot| !slot.is_parked).count()
+    }
+
+    pub(super) fn all(&self) -> Vec<RunningRound> {
+        let told = |slot: &Slot| RunningRound {
+            key: slot.key.clone(),
+            round: slot.round.clone(),
+            since_ms: slot.since_ms,
+            begun: slot.begun,
+        };
+        self.slots.values().map(told).collect()
+    }
+
+    /// Asks all of them to end.
+    pub(super) fn cancel_all(&self) {
+        self.slots.values().for_each(|slot| slot.cancel.cancel());
+    }
+
+    /// Ends those that do not end by themselves; what they started is killed with them.
+    pub(super) async fn abort(&mut self) {
+        self.set.shutdown().await;
+        self.tasks.clear();
+        self.slots.clear();
+    }
+}
+
+/// The words of a panic.
+pub(super) fn panic_text(error: JoinError) -> String {
+    let Ok(payload) = error.try_into_panic() else { return "its task was ended".to_owned() };
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without words".to_owned())
+}

@@ -1,0 +1,140 @@
+//! The work of one task: a due loop becomes a round and is taken to its rest, or a round of an earlier engine is.
+
+use super::fleet::{Fleet, Prepared, Ready};
+use super::keep;
+use super::mail::{Mail, Post};
+use super::rounds::{Again, Finished};
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::live::By;
+use crate::proc::Cancel;
+use crate::round::{DueRecord, RunRequest, chain};
+use crate::store::{StoreError, StoreErrorKind};
+use loopwright_core::budget::Reservation;
+use loopwright_core::dispatch::Start;
+use std::sync::Arc;
+
+/// Who the journal says started a round that was due, and goes on with one.
+const ACTOR: &str = "schedule";
+
+/// What every task needs.
+#[derive(Clone)]
+pub(super) struct Work {
+    pub(super) engine: Engine,
+    pub(super) fleet: Arc<dyn Fleet>,
+    pub(super) post: Post,
+    pub(super) slot: u64,
+    pub(super) cancel: Cancel,
+}
+
+impl Work {
+    /// A due loop.
+    pub(super) async fn start(self, start: Start) -> Finished {
+        let ready = match self.fleet.prepare(&self.engine, &start.key).await {
+            Ok(Prepared::Round(ready)) => ready,
+            Ok(Prepared::NoWork) => return Finished::NoWork,
+            Err(error) => return unborn(error),
+        };
+        if self.cancel.is_cancelled() {
+            return Finished::Unborn { why: "stopped before it began".to_owned(), again: Again::Soon };
+        }
+        let Ready { engine, bind, request } = *ready;
+        let request = due(request, start);
+        let mut is_born = false;
+        let mut born = |round: &str| {
+            is_born = true;
+            // Without a daemon there is nobody to tell; the round is on record.
+            let _ = self.post.send(Mail::Born { slot: self.slot, round: round.to_owned() });
+        };
+        match engine.run_by(request, &bind, &(), &self.cancel, By::Dispatcher, &mut born).await {
+            Ok(_) => Finished::Rested,
+            Err(error) if is_born => left(&error),
+            Err(error) => unborn(error),
+        }
+    }
+
+    /// A round that an earlier engine left, or that this one could not go on with.
+    pub(super) async fn retake(self, round: String) -> Finished {
+        match self.engine.store.round(&round).await {
+            Ok(Some(row)) if row.ended_ms.is_some() => return Finished::Rested,
+            Ok(_) => {}
+            Err(error) => return left(&error.into()),
+        }
+        let taken = self.engine.retake(&round, self.fleet.as_ref(), &(), &self.cancel, By::Dispatcher).await;
+        taken.map_or_else(|error| left(&error), |_| Finished::Rested)
+    }
+
+    /// A round whose task panicked.
+    pub(super) async fn mend(self, round: String, text: String) -> Finished {
+        let mended = self.engine.retake_broken(&round, &text, self.fleet.as_ref(), &self.cancel).await;
+        mended.map_or_else(|error| left(&error), |_| Finished::Rested)
+    }
+
+    /// A suspended round that may have room again.
+    pub(super) async fn resume(self, round: String) -> Finished {
+        let resumed = self.resumed(&round).await;
+        match resumed {
+            // It does not wait any more, or what it had is gone: it is a person's.
+            Ok(()) | Err(EngineError::Stale(_) | EngineError::WorkGone(_)) => Finished::Rested,
+            Err(error) => left(&error),
+        }
+    }
+
+    async fn resumed(&self, round: &str) -> Result<(), EngineError> {
+        let recorded = self.engine.recorded(round).await?;
+        let (engine, bind) = self.fleet.rebind(&self.engine, &recorded.round.facts().started);
+        let nothing = Reservation::default();
+        engine.go_on_by(round, ACTOR, nothing, &bind, &(), &self.cancel, By::Dispatcher).await?;
+        Ok(())
+    }
+}
+
+/// The request with what made the loop due.
+fn due(request: RunRequest, start: Start) -> RunRequest {
+    let receipt = keep::receipt_row(&start.receipt);
+    RunRequest {
+        trigger: receipt.trigger.clone(),
+        occurrence: Some(receipt.occurrence.clone()),
+        actor: ACTOR.to_owned(),
+        item: start.item.map(|item| item.to_string()),
+        due: Some(DueRecord {
+            receipt,
+            schedule: keep::schedule_row(&start.standing),
+            signals: start.signals.into_iter().map(|signal| signal.occurrence).collect(),
+        }),
+        ..request
+    }
+}
+
+/// Why there is no round, and whether there may be one later.
+fn unborn(error: EngineError) -> Finished {
+    let why = chain(&error);
+    let kind = match error {
+        EngineError::Store(StoreError { kind, .. }) => kind,
+        EngineError::Stale(_) | EngineError::Busy { .. } => return Finished::Unborn { why, again: Again::Soon },
+        _ => return Finished::Unborn { why, again: Again::Never },
+    };
+    match kind {
+        StoreErrorKind::Occurrence { round } => Finished::Known { round: Some(round) },
+        StoreErrorKind::Conflict(_) => Finished::Known { round: None },
+        kind if is_over(&kind) => Finished::Fenced(why),
+        _ => Finished::Unborn { why, again: Again::Soon },
+    }
+}
+
+/// A round is on record and was not taken to its rest.
+fn left(error: &EngineError) -> Finished {
+    let why = chain(error);
+    match error {
+        EngineError::Store(StoreError { kind, .. }) if is_over(kind) => Finished::Fenced(why),
+        EngineError::History { .. } | EngineError::Unreadable { .. } | EngineError::Unknown(_) => {
+            Finished::Left { why, again: Again::Never }
+        }
+        _ => Finished::Left { why, again: Again::Soon },
+    }
+}
+
+/// Whether this process may write no more.
+pub(super) fn is_over(kind: &StoreErrorKind) -> bool {
+    matches!(kind, StoreErrorKind::Fenced { .. } | StoreErrorKind::Closed | StoreErrorKind::Replaced)
+}

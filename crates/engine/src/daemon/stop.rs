@@ -1,0 +1,48 @@
+//! The global stop as a file: whoever can write into the state directory can stop everything, with or without a daemon, and
+//! it stays so over restarts. The row in the store says the same; either is enough.
+
+use crate::error::EngineError;
+use crate::places::{PlaceError, Places};
+use std::io::Read as _;
+use std::path::PathBuf;
+
+/// The file's name in the state directory.
+pub const STOP_FILE: &str = "STOP";
+/// As much of it is read as a reason.
+const READ_MAX: u64 = 500;
+
+/// The file.
+pub(super) struct StopFile(PathBuf);
+
+impl StopFile {
+    pub(super) fn of(places: &Places) -> Self {
+        Self(places.root().join(STOP_FILE))
+    }
+
+    /// Whether it is there: one system call.
+    pub(super) fn is_there(&self) -> bool {
+        self.0.symlink_metadata().is_ok()
+    }
+
+    /// Its first line.
+    pub(super) fn why(&self) -> String {
+        let mut text = Vec::new();
+        let read = std::fs::File::open(&self.0).and_then(|file| file.take(READ_MAX).read_to_end(&mut text));
+        let first = String::from_utf8_lossy(&text).lines().next().unwrap_or_default().trim().to_owned();
+        let is_silent = read.is_err() || first.is_empty();
+        if is_silent { format!("the file {} is there", self.0.display()) } else { first }
+    }
+
+    pub(super) fn write(&self, places: &Places, why: &str) -> Result<(), EngineError> {
+        Ok(places.write(&self.0, format!("{why}\n").as_bytes())?)
+    }
+
+    pub(super) fn remove(&self) -> Result<(), EngineError> {
+        match std::fs::remove_file(&self.0) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(PlaceError::new("remove", &self.0, error).into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
