@@ -3,8 +3,8 @@
 use crate::agents::Agent;
 use crate::engine::{Engine, Settings};
 use crate::error::EngineError;
-use crate::live::By;
 use crate::executor::ExecutorOutlet;
+use crate::live::By;
 use crate::proc::Cancel;
 use crate::progress::{Notice, Progress};
 use crate::round::{Bindings, Fallback, Outlet, Run, RunRequest};

@@ -8,7 +8,7 @@ use crate::live::By;
 use crate::proc::Cancel;
 use crate::progress::Progress;
 use crate::round::Bindings;
-use crate::store::{RoundRow, StoreError};
+use crate::store::StoreError;
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::{Broke, Event, Phase, Round, Started};
 

@@ -19,11 +19,7 @@ pub trait Fleet: Rebind {
     /// repository. The daemon fills in what made the loop due. Nothing slow belongs here: the moment passes meanwhile.
     ///
     /// An error is the loop's alone: its occurrence gets the receipt `failed` with the error's text.
-    fn prepare<'a>(
-        &'a self,
-        engine: &'a Engine,
-        key: &'a LoopKey,
-    ) -> BoxFuture<'a, Result<Prepared, EngineError>>;
+    fn prepare<'a>(&'a self, engine: &'a Engine, key: &'a LoopKey) -> BoxFuture<'a, Result<Prepared, EngineError>>;
 }
 
 /// All loops there are.

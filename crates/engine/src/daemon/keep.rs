@@ -3,9 +3,7 @@
 use crate::engine::Engine;
 use crate::random;
 use crate::round::bounded;
-use crate::store::{
-    Batch, Change, InboxRow, NewEvent, ReceiptRow, ScheduleRow, SignalRow, StoreError, StoreErrorKind,
-};
+use crate::store::{Batch, Change, InboxRow, NewEvent, ReceiptRow, ScheduleRow, SignalRow, StoreError, StoreErrorKind};
 use loopwright_core::dispatch::{LoopKey, Paused, Receipt, Signal, Standing, Wait};
 use loopwright_core::hash;
 use std::collections::BTreeMap;
@@ -63,7 +61,9 @@ pub(super) async fn write(engine: Engine, mut keeping: Keeping) -> Result<Vec<Re
     let mut known = Vec::new();
     for change in std::mem::take(&mut keeping.changes) {
         match &change {
-            Change::Receipt(row) if engine.store.receipt(&row.repo, &row.loop_name, &row.occurrence).await?.is_some() => {
+            Change::Receipt(row)
+                if engine.store.receipt(&row.repo, &row.loop_name, &row.occurrence).await?.is_some() =>
+            {
                 known.push(row.clone());
             }
             Change::SignalTaken { repo, loop_name, key } if is_taken(&engine, repo, loop_name, key).await? => {}

@@ -43,7 +43,8 @@ impl Desk {
             Mail::Cancel { round, why, reply } => drop(reply.send(self.stop_round(&round, why))),
             Mail::Drain { deadline, reply } => {
                 self.drain(deadline);
-                drop(reply.send(()));
+                // Whoever asked may have gone.
+                let _ = reply.send(());
             }
             Mail::Raised(key) => self.raised(key),
             Mail::GoOn { key, round } => self.agenda.put(self.now_ms(), Errand::Resume { key, round }),
@@ -234,5 +235,10 @@ impl Desk {
 pub(super) async fn next_expiry(engine: &crate::Engine) -> Result<Option<i64>, EngineError> {
     let open = engine.store.inbox(crate::store::InboxQuery::Open(1_000)).await?;
     let now_ms = engine.now_ms();
-    Ok(open.iter().filter(|row| row.kind == "approval").filter_map(|row| row.expires_ms).filter(|at| *at > now_ms).min())
+    Ok(open
+        .iter()
+        .filter(|row| row.kind == "approval")
+        .filter_map(|row| row.expires_ms)
+        .filter(|at| *at > now_ms)
+        .min())
 }

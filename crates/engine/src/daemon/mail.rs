@@ -1,8 +1,8 @@
 //! What the daemon's one task is told and asked. Every asker waits for its answer, so the line is as long as there are askers;
 //! what cannot wait (a place that is given back) is told without an answer.
 
-use super::permit::Permit;
 use super::Snapshot;
+use super::permit::Permit;
 use crate::error::EngineError;
 use crate::proc::Cancel;
 use crate::store::SignalRow;

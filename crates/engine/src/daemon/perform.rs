@@ -29,7 +29,11 @@ const RETAKES_MAX: u32 = 6;
 pub(super) enum Job {
     Keep(Keeping),
     Start(Box<Start>),
-    Cancel { key: LoopKey, round: String, why: String },
+    Cancel {
+        key: LoopKey,
+        round: String,
+        why: String,
+    },
     Say(News),
     /// The end of the global stop, when that is durable.
     Thaw,
@@ -267,8 +271,7 @@ impl Desk {
         let Some(slot) = self.rounds.leave(number) else { return };
         let Some(round) = slot.round else { return };
         let outcome = slot.end.as_ref().map(|end| end.outcome);
-        let unknown =
-            End { outcome: RoundOutcome::Interrupted, signature: None, retry_at_ms: None, open_proposals: 0 };
+        let unknown = End { outcome: RoundOutcome::Interrupted, signature: None, retry_at_ms: None, open_proposals: 0 };
         self.last_ended = Some((slot.key.clone(), round.clone()));
         self.told.tell(&News::Ended { key: slot.key.clone(), round: round.clone(), outcome });
         self.agenda.unblock(self.now_ms());
