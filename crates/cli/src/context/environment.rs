@@ -32,6 +32,8 @@ pub(crate) struct Environment {
     pub(crate) secrets: KnownSecrets,
     /// `NO_COLOR` is set.
     pub(crate) no_colour: bool,
+    /// `TZ`: the zone that a loop without `timezone` means, where it names one of the zone database.
+    pub(crate) tz: Option<String>,
     /// `NOTIFY_SOCKET`: where a manager of services wants to hear how the daemon stands.
     pub(crate) notify: Option<PathBuf>,
 }
@@ -56,6 +58,7 @@ impl Environment {
             user: text("USER").or_else(|| text("LOGNAME")),
             secrets: secrets(),
             no_colour: variable("NO_COLOR").is_some(),
+            tz: text("TZ"),
             notify: path("NOTIFY_SOCKET"),
         }
     }
