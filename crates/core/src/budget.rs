@@ -1,9 +1,11 @@
 //! Budget arithmetic: what was used, what is still allowed, which ceiling was met. Unknown spend is never zero by silence.
 
 mod bill;
+mod counted;
 mod scope;
 
 pub use bill::Bill;
+pub use counted::{Charge, Counted, CountedBy, Priced};
 pub use scope::{Account, Allowance, Scope};
 
 use crate::spec::Ceilings;
@@ -53,7 +55,7 @@ impl Tokens {
     }
 }
 
-/// Whether a figure was reported by the agent or assumed.
+/// Whether a figure was reported, by the agent or by its models, or assumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Known {
@@ -109,7 +111,7 @@ pub struct ModelSpend {
     pub tokens: Tokens,
     /// Their price.
     pub usd: Usd,
-    /// Whether the agent reported the tokens.
+    /// Whether the tokens were reported.
     pub known: Known,
 }
 

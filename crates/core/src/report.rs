@@ -3,7 +3,7 @@
 
 mod markdown;
 
-use crate::budget::{Bill, Known, Tokens};
+use crate::budget::{Bill, CountedBy, Known, Tokens};
 use crate::gate::GateResult;
 use crate::level::LoopLevel;
 use crate::network::Traffic;
@@ -100,7 +100,7 @@ pub struct SpendLine {
     pub usd: Usd,
     /// Agents' wall time.
     pub wall_ms: u64,
-    /// Whether all of it was reported by the agents.
+    /// Whether all of it was reported, by the agents or by their models' answers.
     pub known: bool,
     /// The same by role, agent and model, in the order of the starts.
     #[serde(default)]
@@ -124,6 +124,9 @@ pub struct SpendPart {
     pub usd: Usd,
     /// Whether it was reported.
     pub known: bool,
+    /// Who counted it: the agent itself, or the proxy from the answers of its model.
+    #[serde(default)]
+    pub counted_by: CountedBy,
 }
 
 impl RoundReport {
@@ -164,7 +167,7 @@ impl RoundReport {
             item: facts.item.as_ref().map(|item| item.key.clone()),
             actor: facts.started.actor.clone(),
             changes: attempt.map(|attempt| attempt.changes.clone()).unwrap_or_default(),
-            notes: own_words(facts).chain(attempt.map(notes).unwrap_or_default()).collect(),
+            notes: own_words(facts).chain(attempt.map(notes).unwrap_or_default()).chain(counts(facts)).collect(),
             agent_report: attempt.and_then(agent_report),
         };
         report.without_secrets()
@@ -213,8 +216,12 @@ fn parts(bills: &[Bill]) -> Vec<SpendPart> {
     for bill in bills {
         for line in bill.lines() {
             let model = (!line.model.is_empty()).then_some(line.model);
-            let same =
-                |part: &&mut SpendPart| part.role == bill.role && part.agent == bill.agent && part.model == model;
+            let same = |part: &&mut SpendPart| {
+                part.role == bill.role
+                    && part.agent == bill.agent
+                    && part.model == model
+                    && part.counted_by == bill.counted.by
+            };
             let (known, tokens, usd) = (line.known == Known::Yes, line.tokens, line.usd);
             match parts.iter_mut().find(same) {
                 Some(part) => {
@@ -225,7 +232,8 @@ fn parts(bills: &[Bill]) -> Vec<SpendPart> {
                 }
                 None => {
                     let (role, agent) = (bill.role, bill.agent.clone());
-                    parts.push(SpendPart { role, agent, model, starts: 1, tokens, usd, known });
+                    let counted_by = bill.counted.by;
+                    parts.push(SpendPart { role, agent, model, starts: 1, tokens, usd, known, counted_by });
                 }
             }
         }
@@ -259,6 +267,14 @@ fn staged(facts: &Facts) -> Vec<OutboxLine> {
 fn own_words(facts: &Facts) -> impl Iterator<Item = String> {
     let words = facts.started.inputs.iter().filter(|(path, _)| path.starts_with(".loopwright/prompts/"));
     words.map(|(path, hash)| format!("own words for a role: {path} ({})", hash.chars().take(12).collect::<String>()))
+}
+
+/// Where the agent's count and the proxy's differ, or neither is whole.
+fn counts(facts: &Facts) -> impl Iterator<Item = String> {
+    facts.bills.iter().filter_map(|bill| {
+        let note = bill.counted.note()?;
+        Some(format!("spend of the {} ({}, attempt {}): {note}", bill.role.word(), bill.agent, bill.attempt))
+    })
 }
 
 fn notes(attempt: &Attempt) -> Vec<String> {

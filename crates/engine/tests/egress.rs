@@ -4,6 +4,8 @@
 #[path = "egress/clients.rs"]
 mod clients;
 mod common;
+#[path = "egress/counts.rs"]
+mod counts;
 #[path = "egress/hosts.rs"]
 mod hosts;
 #[path = "egress/opened.rs"]

@@ -1,6 +1,7 @@
 //! One round as a page for people: engine facts first, then why, then what others said, marked and escaped; last, what to do.
 
 use crate::output::{Table, safe};
+use loopwright_core::budget::CountedBy;
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
 
@@ -107,7 +108,11 @@ fn spend(report: &RoundReport) -> Vec<String> {
     }
     let mut table = Table::new(["ROLE", "AGENT", "MODEL", "STARTS", "TOKENS", "COST"]);
     for part in &report.spend.by {
-        let cost = if part.known { part.usd.to_string() } else { format!("{} reserved", part.usd) };
+        let cost = match (part.known, part.counted_by) {
+            (true, CountedBy::Agent) => part.usd.to_string(),
+            (true, CountedBy::Proxy) => format!("{} by the proxy's count", part.usd),
+            (false, _) => format!("{} reserved", part.usd),
+        };
         let (starts, tokens) = (part.starts.to_string(), part.tokens.total().to_string());
         let model = part.model.as_deref().unwrap_or(super::NOTHING);
         table.row([part.role.word(), &part.agent, model, &starts, &tokens, &cost]);

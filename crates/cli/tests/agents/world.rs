@@ -1,7 +1,11 @@
 //! A repository with something to mend, a scripted model, and the real agents on PATH.
 
+use loopwright_core::budget::Tokens;
+use loopwright_core::config::Price;
+use loopwright_core::prices::Prices;
+use loopwright_core::units::Usd;
 use loopwright_testkit::{ModelServer, TestEnv, TestRepo, agents};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 /// What the model does for a maker that mends the sum and a checker that agrees.
@@ -19,6 +23,10 @@ say The sum is mended.
 read calc.py
 verdict pass correctness=5@calc.py:2 scope=5@gate:tests tests=4@gate:tests
 ";
+
+/// Own prices of the models that agents are told to use: dollars for a million tokens of input, output, and of a cache.
+const PRICES: [(&str, [u64; 4]); 3] =
+    [("claude-opus-5-5", [11, 103, 1, 17]), ("gemini-2.5-pro", [7, 31, 2, 5]), ("gpt-5.5", [13, 59, 3, 19])];
 
 /// One test's world.
 pub(crate) struct World {
@@ -42,6 +50,7 @@ impl World {
         let config = format!(
             "providers:\n  anthropic: {{ url: {url} }}\n  openai: {{ url: {url}/v1 }}\n  google: {{ url: {url} }}\n"
         );
+        let config = config + "prices:\n" + &PRICES.map(price_line).concat();
         let folder = env.root().join("config/loopwright");
         std::fs::create_dir_all(&folder).expect("a folder");
         std::fs::write(folder.join("config.yaml"), config).expect("the configuration");
@@ -62,6 +71,58 @@ impl World {
         collect(&self.env.state(), &mut found);
         found.iter().map(|path| format!("== {}\n{}\n", path.display(), shortened(path))).collect()
     }
+}
+
+fn price_line((model, [input, output, cache_read, cache_write]): (&str, [u64; 4])) -> String {
+    format!("  {model}: {{ input: {input}, output: {output}, cache_read: {cache_read}, cache_write: {cache_write} }}\n")
+}
+
+/// Tokens as JSON has them.
+pub(crate) fn tokens(counts: &Value) -> Tokens {
+    let kind = |name: &str| counts[name].as_u64().unwrap_or(0);
+    let (input, output) = (kind("input"), kind("output"));
+    Tokens { input, output, cache_read: kind("cache_read"), cache_write: kind("cache_write") }
+}
+
+/// What the model server told of, all together, and its price in millionths of a dollar.
+pub(crate) fn served(counter: &Value) -> (Tokens, u64) {
+    let own = PRICES.map(|(model, dollars)| {
+        let [input, output, cache_read, cache_write] = dollars.map(|dollars| Usd(dollars * 1_000_000));
+        (model.to_owned(), Price { input, output, cache_read, cache_write })
+    });
+    let prices = Prices::new(own.into());
+    let models = counter["models"].as_object().expect("models");
+    models.iter().fold((Tokens::default(), 0), |(sum, micros), (model, counts)| {
+        let used = tokens(counts);
+        (sum.plus(used), micros + prices.of(model, used).0)
+    })
+}
+
+/// What a round's JSON and its report say was used is what the model server told of, in tokens and in money.
+pub(crate) fn agrees(ended: &Value, counter: &Value) {
+    let (all, micros) = served(counter);
+    let spend = &ended["spend"];
+    assert_eq!((tokens(&spend["tokens"]), &spend["known"]), (all, &json!(true)), "{counter:#}\n{ended:#}");
+    assert_eq!(in_micros(&spend["usd"]), micros, "{counter:#}\n{spend:#}");
+    let parts = spend["by"].as_array().expect("parts");
+    let sum = parts.iter().fold(Tokens::default(), |sum, part| sum.plus(tokens(&part["tokens"])));
+    assert_eq!((sum, parts.iter().map(|part| in_micros(&part["usd"])).sum::<u64>()), (all, micros), "{spend:#}");
+    let report = std::fs::read_to_string(ended["report"].as_str().expect("a report")).expect("it can be read");
+    let told = [format!("{}", all.total()), Usd(micros).to_string()];
+    assert!(told.iter().all(|figure| report.contains(figure.as_str())), "{told:?}\n{report}");
+}
+
+/// Dollars of JSON as whole millionths.
+pub(crate) fn in_micros(usd: &Value) -> u64 {
+    let micros = usd.as_f64().expect("dollars") * 1.0e6;
+    assert!((micros - micros.round()).abs() < 0.01, "{usd}");
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it was just seen to be a small whole number"
+    )]
+    let micros = micros.round() as u64;
+    micros
 }
 
 /// The beginning of each line.

@@ -1,6 +1,6 @@
 //! The bill of one start of an agent: who played, and what it cost by model. The lines of a bill always add up to its sum.
 
-use super::{Known, ModelSpend, Spend, Tokens};
+use super::{Counted, Known, ModelSpend, Spend, Tokens};
 use crate::spec::Role;
 use crate::units::Usd;
 use std::collections::BTreeMap;
@@ -20,6 +20,8 @@ pub struct Bill {
     pub spend: Spend,
     /// The same by model, as far as the agent told.
     pub models: Vec<ModelSpend>,
+    /// Who counted that.
+    pub counted: Counted,
 }
 
 impl Bill {
@@ -70,7 +72,15 @@ mod tests {
             known: Known::Yes,
         };
         let models = models.iter().map(model).collect();
-        let bill = Bill { role: Role::Maker, attempt: 1, agent: "a".into(), day: None, spend, models };
+        let bill = Bill {
+            role: Role::Maker,
+            attempt: 1,
+            agent: "a".into(),
+            day: None,
+            spend,
+            models,
+            counted: Counted::default(),
+        };
         bill.lines().into_iter().map(|line| (line.model, line.tokens.input, line.usd.0)).collect()
     }
 

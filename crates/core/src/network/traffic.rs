@@ -37,6 +37,10 @@ pub enum Why {
     Token,
     /// The provider endpoint has no such provider, or does not pass this on.
     Provider,
+    /// The provider is not one that this start's agent asks.
+    Role,
+    /// What this start may use is used up.
+    Ceiling,
     /// No request that the proxy takes.
     Request,
 }
@@ -55,8 +59,10 @@ impl Why {
             Self::ServerName => "the TLS greeting names another host, or none",
             Self::NotTls => "the tunnel carried no TLS",
             Self::Budget => "the bytes that a round may send or fetch are used up",
-            Self::Token => "the token is not this round's",
+            Self::Token => "the token is none of a start that runs",
             Self::Provider => "the provider is not set up for this",
+            Self::Role => "the provider is not one that this role's agent asks",
+            Self::Ceiling => "what this start may use is used up",
             Self::Request => "the proxy takes no such request",
         }
     }

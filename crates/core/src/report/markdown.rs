@@ -1,6 +1,7 @@
 //! The Markdown form of a report. Deterministic: the same round gives the same bytes.
 
 use super::RoundReport;
+use crate::budget::CountedBy;
 use crate::gate::GateResult;
 use crate::outcome::RoundOutcome;
 use std::fmt::Write as _;
@@ -50,7 +51,7 @@ fn facts(out: &mut String, report: &RoundReport) {
     line(out, "| fact | value |");
     line(out, "|---|---|");
     let spend = &report.spend;
-    let known = if spend.known { "as reported by the agents" } else { "not reported: the reservation is charged" };
+    let known = if spend.known { "as reported" } else { "not reported: the reservation is charged" };
     let rows = [
         ("round", report.round.clone()),
         ("level", report.level.label().to_owned()),
@@ -161,7 +162,11 @@ fn spend(out: &mut String, report: &RoundReport) {
     line(out, "| role | agent | model | starts | tokens | cost |");
     line(out, "|---|---|---|---|---|---|");
     for part in &report.spend.by {
-        let known = if part.known { "" } else { " (reserved: not reported)" };
+        let known = match (part.known, part.counted_by) {
+            (true, CountedBy::Agent) => "",
+            (true, CountedBy::Proxy) => " (counted by the proxy)",
+            (false, _) => " (reserved: not reported)",
+        };
         let (agent, model) = (plain(&part.agent), plain(part.model.as_deref().unwrap_or("not said")));
         let (role, starts, tokens) = (part.role.word(), part.starts, part.tokens.total());
         line(out, &format!("| {role} | {agent} | {model} | {starts} | {tokens} | {}{known} |", part.usd));

@@ -60,7 +60,7 @@ pub(super) fn checked(mut round: Round, checked: Checked) -> Result<Step, Misfit
     if checked.attempt != round.facts.attempt_number() {
         return Err(round.misfit("checked", "the verdict is for another attempt"));
     }
-    let Some(running) = round.facts.agent_ended(checked.spend, checked.models) else {
+    let Some(running) = round.facts.agent_ended(checked.spend, checked.models, checked.counted) else {
         return Err(round.misfit("checked", "no checker is on record"));
     };
     let unusable = unusable(&checked.end);

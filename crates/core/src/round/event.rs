@@ -1,6 +1,6 @@
 //! What can happen to a round. Every event is recorded before anything is done about it; a round is the fold of its events.
 
-use crate::budget::{Account, BudgetLimit, ModelSpend, Reservation, Spend};
+use crate::budget::{Account, BudgetLimit, Counted, ModelSpend, Reservation, Spend};
 use crate::gate::GateResult;
 use crate::human_gate::GateDecision;
 use crate::network::Traffic;
@@ -318,6 +318,9 @@ pub struct Made {
     /// The same by model, where that is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<ModelSpend>,
+    /// Who counted that.
+    #[serde(default, skip_serializing_if = "Counted::is_plain")]
+    pub counted: Counted,
     /// Its last words; a report at L1 when nothing was staged, otherwise kept as a claim.
     pub text: String,
     /// The reason it gave for not being able to.
@@ -425,6 +428,9 @@ pub struct Checked {
     /// The same by model, where that is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<ModelSpend>,
+    /// Who counted that.
+    #[serde(default, skip_serializing_if = "Counted::is_plain")]
+    pub counted: Counted,
     /// Content hash of the transcript.
     pub transcript: Option<String>,
     /// Whether it was shown the whole change.

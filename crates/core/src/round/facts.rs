@@ -3,7 +3,7 @@
 use super::attempts::Feedback;
 use super::event::{AgentEnd, AgentStarted, Boundary, ChangeFact, DeliveryResult, Item, SealFindings, Stage, Started};
 use super::trouble::Patience;
-use crate::budget::{self, Bill, BudgetLimit, ModelSpend, Reservation, Spend, Usage, settle};
+use crate::budget::{self, Bill, BudgetLimit, Counted, ModelSpend, Reservation, Spend, Usage, settle};
 use crate::gate::GateResult;
 use crate::level::LoopLevel;
 use crate::network::Traffic;
@@ -257,21 +257,22 @@ impl Facts {
     }
 
     /// Notes that it has ended, writes its bill, and answers who it was.
-    pub(super) fn agent_ended(&mut self, spend: Spend, models: Vec<ModelSpend>) -> Option<Running> {
+    pub(super) fn agent_ended(&mut self, spend: Spend, models: Vec<ModelSpend>, counted: Counted) -> Option<Running> {
         self.cookie = None;
         self.reserved = None;
         self.nonce = None;
         self.spend = self.spend.plus(spend);
         let running = self.running.take()?;
         let Running { role, attempt, agent, day, .. } = running.clone();
-        self.bills.push(Bill { role, attempt, agent, day, spend, models });
+        self.bills.push(Bill { role, attempt, agent, day, spend, models, counted });
         Some(running)
     }
 
     /// An agent that never came back costs what was reserved for it.
     pub(super) fn charge_lost_agent(&mut self) {
         if let Some(reserved) = self.reserved {
-            self.agent_ended(settle(Usage::Unknown, reserved, |_| reserved.usd, 0), Vec::new());
+            let spend = settle(Usage::Unknown, reserved, |_| reserved.usd, 0);
+            self.agent_ended(spend, Vec::new(), Counted::default());
         }
     }
 

@@ -33,7 +33,7 @@ pub(super) fn made(mut round: Round, made: Made) -> Result<Step, Misfit> {
     if round.phase != Phase::Making(AgentRun::Started) || made.attempt != round.facts.attempt_number() {
         return Err(round.misfit("made", "no maker of that attempt runs"));
     }
-    let Some(running) = round.facts.agent_ended(made.spend, made.models) else {
+    let Some(running) = round.facts.agent_ended(made.spend, made.models, made.counted) else {
         return Err(round.misfit("made", "no maker is on record"));
     };
     let attempt = round.facts.attempt_mut();

@@ -338,6 +338,7 @@ fn made(attempt: u32, choice: &Choice) -> Event {
         end: end(choice),
         spend: spend(choice),
         models: Vec::new(),
+        counted: Default::default(),
         text: "done".into(),
         cannot: (choice.a % 20 == 1).then(|| "I cannot".to_owned()),
         staged,
@@ -419,6 +420,7 @@ fn checked(attempt: u32, choice: &Choice) -> Event {
         judgement,
         spend: spend(choice),
         models: Vec::new(),
+        counted: Default::default(),
         transcript: None,
         shown: loopwright_core::round::Shown::Whole,
     }))

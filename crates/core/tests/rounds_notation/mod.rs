@@ -227,6 +227,7 @@ fn made(words: &Words<'_>, attempt: u32) -> Made {
         end: end(words),
         spend: spend(words),
         models: Vec::new(),
+        counted: Default::default(),
         text: "done".into(),
         cannot: words.has("cannot").then(|| "the task contradicts a gate".to_owned()),
         staged,
@@ -294,7 +295,16 @@ fn checked(words: &Words<'_>, attempt: u32) -> Checked {
         Some(_) | None => Judgement::Missing,
     };
     let shown = if words.has("cut") { Shown::Part } else { Shown::Whole };
-    Checked { attempt, end: end(words), judgement, spend: spend(words), models: Vec::new(), transcript: None, shown }
+    Checked {
+        attempt,
+        end: end(words),
+        judgement,
+        spend: spend(words),
+        models: Vec::new(),
+        counted: Default::default(),
+        transcript: None,
+        shown,
+    }
 }
 
 fn said(words: &Words<'_>) -> PersonSaid {

@@ -53,6 +53,11 @@ fn environment(invocation: &Invocation) -> BTreeMap<OsString, OsString> {
     set("LOOP_OUTBOX", room.see(&invocation.outbox).into());
     set("LOOPWRIGHT_STATE", room.see(&invocation.state_file).into());
     set("LOOP_STATE_SUMMARY", room.see(&invocation.state_file).into());
+    let mut urls = invocation.endpoints.urls.iter();
+    if let Some(base) = urls.find_map(|(name, url)| url.strip_suffix(&format!("/{name}"))) {
+        set("LOOPWRIGHT_PROVIDERS", base.into());
+        set("LOOPWRIGHT_PROVIDER_TOKEN", invocation.endpoints.token.clone().into());
+    }
     if let (Role::Checker, Some(sink)) = (invocation.role, &invocation.verdict) {
         set(VERDICT, room.see(&sink.path).into());
         set(NONCE, sink.nonce.clone().into());

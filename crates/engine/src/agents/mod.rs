@@ -34,6 +34,7 @@ pub use login::{Login, login_hosts};
 pub use roster::{DRIVEN, driven, driven_by, hear};
 pub use scripted::{Scripted, main_if_asked};
 
+use crate::egress::Pass;
 use crate::proc::{Cancel, Captured, Cookie, How, Proc, Started, Stream};
 use crate::purse::Meter;
 use crate::room::Room;
@@ -97,11 +98,22 @@ pub struct Endpoints {
     /// Provider's name to its base URL, such as `http://127.0.0.1:3128/provider/anthropic`: those that the role's agent
     /// may use. One whose provider is not here signs in by itself, see `login`.
     pub urls: BTreeMap<String, String>,
-    /// The token of the round. It is worth nothing outside of it.
+    /// The token of this start. It is worth nothing with another provider, and nothing after it.
     pub token: String,
     /// What the agent's own program keeps as its sign-in, for an agent whose provider has no key and whose user allows this.
     /// It is laid where the program looks for it, and neither a base URL nor a token is given then.
     pub login: Option<Arc<[u8]>>,
+    /// What opens the way; the token is worth something as long as this is held.
+    pub pass: Option<Arc<Pass>>,
+}
+
+impl Endpoints {
+    /// The providers of a pass.
+    #[must_use]
+    pub fn by(pass: Pass) -> Self {
+        let (urls, token) = (pass.urls().clone(), pass.token().to_owned());
+        Self { urls, token, login: None, pass: Some(Arc::new(pass)) }
+    }
 }
 
 impl std::fmt::Debug for Endpoints {

@@ -51,7 +51,7 @@ pub(super) fn without_walls(role: Role) -> Invocation {
         verdict: (role == Role::Checker).then_some(sink),
         model: Some("model-1".to_owned()),
         tools: Vec::new(),
-        endpoints: Endpoints { urls: urls.into(), token: "the-token".to_owned(), login: None },
+        endpoints: Endpoints { urls: urls.into(), token: "the-token".to_owned(), login: None, pass: None },
         prices: std::sync::Arc::default(),
         limits: AgentLimits {
             wall: Some(Duration::from_secs(60)),

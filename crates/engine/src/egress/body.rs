@@ -3,6 +3,7 @@
 
 use super::key::Key;
 use super::ledger::Account;
+use super::usage::Answer;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
@@ -69,6 +70,56 @@ impl Body for Metered {
             Ok(frame)
         };
         Poll::Ready(frame.map(|frame| frame.map_err(Into::into).and_then(charged)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// A body that is read for what it tells of its cost, as it passes.
+pub(super) struct Counted {
+    body: Metered,
+    answer: Option<Answer>,
+}
+
+impl Counted {
+    pub(super) fn new(body: Metered, answer: Option<Answer>) -> Self {
+        Self { body, answer }
+    }
+
+    /// Nobody asks a body that has said that it is at its end for more, so it is looked at with every part.
+    fn see(&mut self, frame: Option<&Frame<Bytes>>) {
+        let at_end = frame.is_none() || self.body.is_end_stream();
+        if let Some(answer) = &mut self.answer {
+            answer.push(frame.and_then(Frame::data_ref).map_or(&[], |bytes| bytes));
+            if at_end {
+                answer.ended();
+            }
+        }
+        if at_end {
+            self.answer = None;
+        }
+    }
+}
+
+impl Body for Counted {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        match &frame {
+            Some(Ok(frame)) => self.see(Some(frame)),
+            // What is cut off is not told to its end.
+            Some(Err(_)) => (),
+            None => self.see(None),
+        }
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {

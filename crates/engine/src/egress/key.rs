@@ -48,7 +48,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// The token of one round.
+/// The token of one start.
 pub(super) struct Token(String);
 
 impl Token {

@@ -5,11 +5,11 @@
 //! ```text
 //! agent ─► 127.0.0.1:3128 inside ─► Unix socket ─► CONNECT host:443       policy, then the name in the TLS greeting
 //!                                                  GET http://host/path   policy of host, method and path
-//!                                                  /provider/NAME/…       this round's token in, the real key out
+//!                                                  /provider/NAME/…       the start's token in, the real key out
 //! ```
 //!
 //! Where there are no walls, nothing holds programs to a way, and only providers are left to it: it then listens on a free
-//! port of 127.0.0.1, and asks for the round's token all the same, so that also then no agent holds a key.
+//! port of 127.0.0.1, and asks for a token all the same, so that also then no agent holds a key.
 //!
 //! Not responsible for the kernel's part: that nothing else is reachable is the sandbox's doing.
 
@@ -20,17 +20,20 @@ mod forward;
 mod hello;
 mod key;
 mod ledger;
+mod pass;
 mod provider;
 mod serve;
 mod shared;
 mod socket;
 mod tunnel;
+pub(crate) mod usage;
 mod ways;
 
 pub use dial::{Roots, World};
 pub use key::{Key, KeyError};
 pub use ledger::{Limits, Used};
 pub use loopwright_core::config::KeyStyle;
+pub use pass::Pass;
 pub use provider::{Provider, ProviderError};
 pub use ways::{Way, Ways};
 
@@ -96,8 +99,8 @@ pub enum EgressError {
     /// Its port on loopback.
     #[error("open a port on 127.0.0.1")]
     Port(#[source] std::io::Error),
-    /// The token of the round.
-    #[error("make the token of a round")]
+    /// The token of a start.
+    #[error("make the token of a start")]
     Token(#[source] std::io::Error),
     /// The certificate of the round.
     #[error("make the certificate of a round: {0}")]
@@ -186,15 +189,10 @@ impl Egress {
     /// What a program has in its environment to find the way. Without walls it needs none to anything but providers.
     #[must_use]
     pub fn env(&self) -> Vec<(&'static str, String)> {
-        let mut env = match self.front {
+        match self.front {
             Front::Socket(_) => self.proxy_env(),
             Front::Port => Vec::new(),
-        };
-        if !self.shared.providers.is_empty() {
-            env.push(("LOOPWRIGHT_PROVIDERS", format!("{}/provider", self.address())));
-            env.push(("LOOPWRIGHT_PROVIDER_TOKEN", self.token().to_owned()));
         }
-        env
     }
 
     fn proxy_env(&self) -> Vec<(&'static str, String)> {
@@ -215,17 +213,12 @@ impl Egress {
         format!("http://127.0.0.1:{}", self.shared.port)
     }
 
-    /// The base URL, as programs of the round see it, of a provider that this proxy was opened with.
-    #[must_use]
-    pub fn provider_url(&self, name: &str) -> Option<String> {
-        let known = self.shared.providers.iter().any(|provider| provider.name() == name);
-        known.then(|| format!("{}/provider/{name}", self.address()))
-    }
-
-    /// What an agent of this round shows instead of a key. Worth nothing outside of the round.
-    #[must_use]
-    pub fn token(&self) -> &str {
-        self.shared.token.text()
+    /// Lets one start of an agent ask these providers, as far as this proxy was opened with them, and no others.
+    ///
+    /// # Errors
+    /// When no token can be made.
+    pub fn admit(&self, providers: &[&str]) -> Result<Pass, EgressError> {
+        Pass::new(&self.shared, &self.address(), providers)
     }
 
     /// What was asked so far.

@@ -1,13 +1,14 @@
-//! The endpoint that agents use instead of a model provider: their token of the round is checked and taken away, the real key
-//! is put in, and answers come back as they are, without the key.
+//! The endpoint that agents use instead of a model provider: the token of their start is checked and taken away, the real key
+//! is put in, and answers come back as they are, without the key, and counted.
 
-use super::body::{AnyBody, Direction, Metered, Scrubbed};
+use super::body::{AnyBody, Counted, Direction, Metered, Scrubbed};
 use super::dial::{Bound, DialError, Wire};
 use super::forward;
 use super::key::Key;
 use super::ledger::{Account, Purse};
 use super::serve::refusal;
 use super::shared::Shared;
+use super::usage::{Answer, Form, Tally};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -163,28 +164,54 @@ pub(super) async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> 
         deny(Why::Provider);
         return refusal(StatusCode::NOT_FOUND, "there is no such provider in this round");
     };
-    if !shows_token(shared, request.headers()) {
-        deny(Why::Token);
-        return refusal(StatusCode::UNAUTHORIZED, Why::Token.text());
-    }
+    let tally = match admitted(shared, provider, request.headers()) {
+        Ok(tally) => tally,
+        Err((status, why)) => {
+            deny(why);
+            return refusal(status, why.text());
+        }
+    };
     let inner = format!("/{}", asked.1);
     if !provider.passes(&method, &inner) {
         deny(Why::Provider);
         return refusal(StatusCode::FORBIDDEN, &format!("{method} {inner} is not passed on to a provider"));
     }
-    match pass_on(shared, provider, &inner, request).await {
+    let answer = counts(&method, &inner).then(|| Answer::new(tally, model_of(&inner)));
+    match pass_on(shared, provider, &inner, request, answer).await {
         Ok(response) => response,
         Err(text) => refusal(StatusCode::BAD_GATEWAY, &text),
     }
 }
 
-/// Whether the round's token is in one of the headers that clients put keys in.
-fn shows_token(shared: &Shared, headers: &HeaderMap) -> bool {
+/// Who asks, by the token in one of the headers that clients put keys in, and whether they may ask this provider now.
+fn admitted(shared: &Shared, provider: &Provider, headers: &HeaderMap) -> Result<Tally, (StatusCode, Why)> {
     let shown = HEADERS.iter().flat_map(|name| headers.get_all(*name)).map(HeaderValue::as_bytes);
-    // Every header is looked at, so that the time says nothing.
-    shown
-        .map(|value| value.strip_prefix(b"Bearer ").unwrap_or(value))
-        .fold(false, |found, value| found | shared.token.is(value))
+    let shown: Vec<&[u8]> = shown.map(|value| value.strip_prefix(b"Bearer ").unwrap_or(value)).collect();
+    let guests = shared.guests();
+    // Every token is held against every header, so that the time says nothing.
+    let found = guests.iter().fold(None, |found, guest| {
+        let is_it = shown.iter().fold(false, |is_it, value| is_it | guest.token.is(value));
+        if is_it { Some(guest) } else { found }
+    });
+    let guest = found.ok_or((StatusCode::UNAUTHORIZED, Why::Token))?;
+    if !guest.providers.contains(&provider.name) {
+        return Err((StatusCode::FORBIDDEN, Why::Role));
+    }
+    if guest.tally.passed().is_some() {
+        return Err((StatusCode::FORBIDDEN, Why::Ceiling));
+    }
+    Ok(guest.tally.clone())
+}
+
+/// Whether a request may cost something: what asks a model, and not what only counts or lists.
+fn counts(method: &str, path: &str) -> bool {
+    method == "POST" && !path.ends_with("/count_tokens") && !path.ends_with(":countTokens")
+}
+
+/// The model that a path names, as Gemini's do.
+fn model_of(path: &str) -> Option<&str> {
+    let (_, named) = path.rsplit_once("/models/")?;
+    named.rsplit_once(':').map(|(model, _)| model)
 }
 
 async fn pass_on(
@@ -192,11 +219,21 @@ async fn pass_on(
     provider: &Provider,
     path: &str,
     request: Request<Incoming>,
+    answer: Option<Answer>,
 ) -> Result<Response<AnyBody>, String> {
-    let wire = provider.wire(shared).await.map_err(|error| match error {
-        DialError::Denied(why) => why.text().to_owned(),
-        DialError::Failed(text) => text,
-    })?;
+    let wire = match provider.wire(shared).await {
+        Ok(wire) => wire,
+        Err(error) => {
+            // Nothing was asked.
+            if let Some(answer) = answer {
+                answer.refused();
+            }
+            return Err(match error {
+                DialError::Denied(why) => why.text().to_owned(),
+                DialError::Failed(text) => text,
+            });
+        }
+    };
     let whom = format!("provider/{}", provider.name);
     let method = request.method().as_str().to_owned();
     let account = Account::new(&shared.ledger, shared.limits, Purse::Providers, (&whom, provider.target.port), &method);
@@ -215,7 +252,21 @@ async fn pass_on(
     let mut response = forward::send(shared, wire, outward, &account).await?;
     scrub(response.headers_mut(), &provider.key);
     let key = provider.key.clone();
-    Ok(response.map(|body| Scrubbed::new(Metered::new(body, account, Direction::Down), key).boxed_unsync()))
+    let answer = answer.and_then(|answer| begun(answer, &response));
+    let counted = |body| Counted::new(Metered::new(body, account, Direction::Down), answer);
+    Ok(response.map(|body| Scrubbed::new(counted(body), key).boxed_unsync()))
+}
+
+/// An answer whose head has come; one that says no costs nothing.
+fn begun(mut answer: Answer, response: &Response<Incoming>) -> Option<Answer> {
+    if !response.status().is_success() {
+        answer.refused();
+        return None;
+    }
+    let kind = response.headers().get(header::CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    let form = if kind.starts_with(b"text/event-stream") { Form::Events } else { Form::Document };
+    answer.begins(form);
+    Some(answer)
 }
 
 fn upstream(provider: &Provider, path: &str, query: Option<&str>) -> Result<Uri, String> {

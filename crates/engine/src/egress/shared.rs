@@ -2,13 +2,13 @@
 
 use super::authority::Authority;
 use super::dial::Dialer;
-use super::key::Token;
 use super::ledger::{Account, Ledger, Limits};
+use super::pass::Guest;
 use super::provider::Provider;
 use super::{EgressError, Options};
 use loopwright_core::network::{Host, Hosts, Policy, Target};
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{Semaphore, watch};
 
 /// The proxy itself.
@@ -16,7 +16,8 @@ use tokio::sync::{Semaphore, watch};
 pub(super) struct Shared {
     pub(super) policy: Policy,
     pub(super) providers: Vec<Provider>,
-    pub(super) token: Token,
+    /// Those who may ask providers now.
+    guests: Mutex<Vec<Guest>>,
     pub(super) limits: Limits,
     pub(super) ledger: Arc<Ledger>,
     pub(super) dialer: Dialer,
@@ -34,7 +35,7 @@ impl Shared {
         Ok(Self {
             policy,
             providers,
-            token: Token::new().map_err(EgressError::Token)?,
+            guests: Mutex::default(),
             ledger: Arc::new(Ledger::new(used)),
             dialer: Dialer::new(world, limits),
             authority,
@@ -43,6 +44,11 @@ impl Shared {
             port,
             stopped,
         })
+    }
+
+    pub(super) fn guests(&self) -> MutexGuard<'_, Vec<Guest>> {
+        // Every change under the lock is whole in itself.
+        self.guests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Resolves when the proxy is closed.

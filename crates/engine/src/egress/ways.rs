@@ -44,7 +44,9 @@ impl Egress {
 #[derive(Debug, Default)]
 pub struct Ways {
     folder: Option<PathBuf>,
+    /// Those that are open; that of the roles is the first, where they have one.
     open: Vec<Egress>,
+    has_roles: bool,
     roles: Way,
     gates: Way,
     own: BTreeMap<String, Way>,
@@ -62,6 +64,7 @@ impl Ways {
         let used = Used::default();
         let options = |policy, providers| Options { policy, providers, used: used.clone(), ..Options::default() };
         ways.roles = ways.add("roles", options(policy.clone(), providers.to_vec()))?;
+        ways.has_roles = !ways.open.is_empty();
         ways.gates = match providers {
             [] => ways.roles.clone(),
             [..] => ways.add("gates", options(policy.clone(), Vec::new()))?,
@@ -87,6 +90,7 @@ impl Ways {
         if !providers.is_empty() {
             let egress = Egress::open_near(providers)?;
             ways.roles = egress.way();
+            ways.has_roles = true;
             ways.open.push(egress);
         }
         Ok(ways)
@@ -120,10 +124,10 @@ impl Ways {
         &self.own
     }
 
-    /// The proxy of the roles, for adapters that need its token and its providers' URLs.
+    /// The proxy of the roles, which admits their starts to providers.
     #[must_use]
     pub fn egress(&self) -> Option<&Egress> {
-        self.open.first().filter(|_| self.roles != Way::default())
+        self.open.first().filter(|_| self.has_roles)
     }
 
     /// Ends all of them, and tells what was asked since they were opened.

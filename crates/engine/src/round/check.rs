@@ -45,19 +45,20 @@ impl Run<'_> {
             left: turn.left,
         };
         self.start_agent(Event::CheckerStarted(started), reserved, day).await?;
-        invocation.limits.meter = self.meter();
+        self.hold(&mut invocation);
         let starts = self.round.facts().attempt().map_or(1, |attempt| attempt.checker_starts);
         let (outcome, transcript, wall_ms) =
             self.invoke(&turn, &invocation, &format!("checker-{attempt}-{starts}")).await;
         let said = said(&desk, turn.answer_way(), outcome.as_ref().ok());
         let judgement = self.judge(&desk, said).await?;
-        let spend = self.spend_of(&outcome, reserved, wall_ms);
+        let cost = self.cost_of(&outcome, &invocation, reserved, wall_ms);
         Ok(Event::Checked(Box::new(Checked {
             attempt,
-            end: self.explained(end_of(&outcome, self.engine.now_ms())?, spend.amount()),
+            end: self.explained(end_of(&outcome, self.engine.now_ms())?, cost.spend.amount()),
             judgement,
-            models: self.models_of(&outcome),
-            spend,
+            spend: cost.spend,
+            models: cost.models,
+            counted: cost.counted,
             transcript,
             shown,
         })))
@@ -137,7 +138,7 @@ impl Run<'_> {
             }),
             model: turn.model(),
             tools: turn.tools(),
-            endpoints: self.endpoints(turn),
+            endpoints: self.endpoints(turn)?,
             prices: Arc::clone(&self.engine.settings.prices),
             limits: self.agent_limits(),
             cookie: Cookie::new(&format!("lw-{}", self.id())),

@@ -1,21 +1,20 @@
 //! Make: starts the maker, waits until its whole tree is dead, and reads what it staged. Its words are kept as a claim.
 
+use super::cost::Cost;
 use super::transcript::Transcript;
 use super::{Run, Trouble, bounds};
 use crate::agents::providers::Asks;
-use crate::agents::{Agent, AgentError, AgentLimits, AgentOutcome, Endpoints, Invocation};
+use crate::agents::{Agent, AgentError, AgentLimits, AgentOutcome, Invocation};
 use crate::proc::{Cancel, Cookie, How};
 use crate::room::{Papers, Seat};
 use crate::staging;
 use crate::workspace::Workspace;
 use loopwright_core::BoxFuture;
-use loopwright_core::budget::{self, BudgetLimit, Known, ModelSpend, ModelTokens, Reservation, Spend, Tokens, Usage};
+use loopwright_core::budget::{BudgetLimit, Usage};
 use loopwright_core::outbox::{self, StagedFile};
-use loopwright_core::prices::Prices;
 use loopwright_core::prompt::AnswerWay;
 use loopwright_core::round::{AgentEnd, AgentRun, AgentStarted, Broke, Event, Feedback, Made, Phase, Stage, Staged};
 use loopwright_core::spec::{AgentSpec, Role};
-use loopwright_core::units::Usd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,7 +82,7 @@ impl Run<'_> {
             left: turn.left,
         };
         self.start_agent(Event::MakerStarted(started), reserved, day).await?;
-        invocation.limits.meter = self.meter();
+        self.hold(&mut invocation);
         let starts = self.round.facts().attempt().map_or(1, |attempt| attempt.starts);
         let name = if starts > 1 { format!("maker-{attempt}-{starts}") } else { format!("maker-{attempt}") };
         let (outcome, transcript, wall_ms) = self.invoke(&turn, &invocation, &name).await;
@@ -91,7 +90,8 @@ impl Run<'_> {
         let body = body.map_err(|error| Trouble::broke(Stage::Make, "outbox", &error))?;
         let files = staging::read(&workspace.outbox, &workspace.dir, body.as_deref());
         let files = files.map_err(|error| Trouble::broke(Stage::Make, "outbox", &error))?;
-        let mut left = self.left_by(outcome, &files, transcript, wall_ms, reserved, attempt)?;
+        let cost = self.cost_of(&outcome, &invocation, reserved, wall_ms);
+        let mut left = self.left_by(outcome, &files, transcript, cost, attempt)?;
         left.secrets = self.secrets_in(&files, &left);
         Ok(Event::Made(Box::new(left)))
     }
@@ -122,7 +122,7 @@ impl Run<'_> {
             verdict: None,
             model: turn.model(),
             tools: turn.tools(),
-            endpoints: self.endpoints(turn),
+            endpoints: self.endpoints(turn)?,
             prices: Arc::clone(&self.engine.settings.prices),
             limits: self.agent_limits(),
             cookie: Cookie::new(&format!("lw-{}", self.id())),
@@ -160,19 +160,6 @@ impl Run<'_> {
         Ok(path)
     }
 
-    /// Where the agent whose turn it is reaches the model providers that it asks. One whose provider has no key signs in by
-    /// itself, if its user allows that.
-    pub(super) fn endpoints(&self, turn: &Turn) -> Endpoints {
-        let known = self.engine.provider_names();
-        let asks = turn.spec.as_ref().map_or(Asks::All, Asks::of_spec);
-        let login = turn.spec.as_ref().and_then(|agent| self.engine.login(agent));
-        let login = login.and_then(|login| login.read().ok()).map(Arc::from);
-        let Some(egress) = self.ways.egress() else { return Endpoints { login, ..Endpoints::default() } };
-        let names = asks.among(&known).into_iter();
-        let urls = names.filter_map(|name| Some((name.to_owned(), egress.provider_url(name)?)));
-        Endpoints { urls: urls.collect(), token: egress.token().to_owned(), login }
-    }
-
     /// Who plays a role asks its model by a key or by its own sign-in; with neither it is not started.
     fn signed_in(&self, turn: &Turn, invocation: &Invocation) -> Result<(), AgentError> {
         // One that was not found says so itself, and needs no key for it.
@@ -201,8 +188,10 @@ impl Run<'_> {
         let mut log = Transcript::open(&folder, invocation.role, name, self.progress, &self.scanner);
         let begun = Instant::now();
         let mut started = |_: &crate::proc::Started| ();
-        let work = turn.agent.invoke(invocation, &self.engine.proc, &mut log, self.cancel, &mut started);
-        let outcome = unless_overdue(work, &invocation.limits, self.cancel).await;
+        let stop = Cancel::new();
+        let work = turn.agent.invoke(invocation, &self.engine.proc, &mut log, &stop, &mut started);
+        let work = unless_overdue(work, &invocation.limits, &stop);
+        let outcome = self.unless_over(work, &invocation.endpoints, &stop).await;
         let wall_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         (outcome, log.finish(), wall_ms)
     }
@@ -212,12 +201,10 @@ impl Run<'_> {
         outcome: Result<AgentOutcome, AgentError>,
         files: &[StagedFile],
         transcript: Option<String>,
-        wall_ms: u64,
-        reserved: Reservation,
+        cost: Cost,
         attempt: u32,
     ) -> Result<Made, Trouble> {
-        let spend = self.spend_of(&outcome, reserved, wall_ms);
-        let end = self.explained(end_of(&outcome, self.engine.now_ms())?, spend.amount());
+        let end = self.explained(end_of(&outcome, self.engine.now_ms())?, cost.spend.amount());
         let (text, survivors) = match &outcome {
             Ok(outcome) => (outcome.text.chars().take(TEXT_MAX).collect(), u32::from(outcome.leaky)),
             Err(_) => (String::new(), 0),
@@ -228,8 +215,9 @@ impl Run<'_> {
         Ok(Made {
             attempt,
             end,
-            spend,
-            models: self.models_of(&outcome),
+            spend: cost.spend,
+            models: cost.models,
+            counted: cost.counted,
             text,
             cannot: outbox::cannot(files),
             staged: match staged {
@@ -243,58 +231,6 @@ impl Run<'_> {
             survivors,
         })
     }
-
-    /// What a start cost. An agent that could not be started cost nothing; one that broke may have, so it costs the reservation.
-    pub(super) fn spend_of(
-        &self,
-        outcome: &Result<AgentOutcome, AgentError>,
-        reserved: Reservation,
-        wall_ms: u64,
-    ) -> Spend {
-        let prices = &self.engine.settings.prices;
-        match outcome {
-            Ok(outcome) => {
-                let price = |tokens| price_of(prices, &outcome.told.models, tokens);
-                budget::settle(outcome.usage, reserved, price, wall_ms)
-            }
-            Err(
-                AgentError::NotFound { .. }
-                | AgentError::Unavailable { .. }
-                | AgentError::Script { .. }
-                | AgentError::Exhausted { .. },
-            ) => Spend { wall_ms, ..Spend::default() },
-            Err(AgentError::Failed { .. }) => {
-                budget::settle(Usage::Unknown, reserved, |tokens| prices.of("", tokens), wall_ms)
-            }
-        }
-    }
-
-    /// The same by model, for an agent that told them.
-    pub(super) fn models_of(&self, outcome: &Result<AgentOutcome, AgentError>) -> Vec<ModelSpend> {
-        let Ok(AgentOutcome { usage: Usage::Reported(_), told, .. }) = outcome else { return Vec::new() };
-        let spend = |used: &ModelTokens| ModelSpend {
-            model: used.model.clone(),
-            tokens: used.tokens,
-            usd: self.engine.settings.prices.of(&used.model, used.tokens),
-            known: Known::Yes,
-        };
-        told.models.iter().map(spend).collect()
-    }
-}
-
-/// The price of a start's tokens: each model's by its own rate, and what no model was named for by the dearest.
-fn price_of(prices: &Prices, models: &[ModelTokens], all: Tokens) -> Usd {
-    let named = models.iter().fold(Tokens::default(), |sum, used| sum.plus(used.tokens));
-    let rest = Tokens {
-        input: all.input.saturating_sub(named.input),
-        output: all.output.saturating_sub(named.output),
-        cache_read: all.cache_read.saturating_sub(named.cache_read),
-        cache_write: all.cache_write.saturating_sub(named.cache_write),
-    };
-    let sum = models
-        .iter()
-        .fold(prices.of("", rest).0, |sum, used| sum.saturating_add(prices.of(&used.model, used.tokens).0));
-    Usd(sum)
 }
 
 /// Waits for an agent, but not for ever. Adapters keep their limits themselves and are back well before this; one of an

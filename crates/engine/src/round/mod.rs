@@ -7,6 +7,7 @@ mod bindings;
 mod bounds;
 mod brief;
 mod check;
+mod cost;
 mod due;
 mod gate;
 mod guard;

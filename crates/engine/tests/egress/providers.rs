@@ -34,7 +34,7 @@ async fn upstream(
     let (site, really) = plain_site(answer).await;
     let provider = provider(style, &format!("http://{really}{path}"));
     let proxy = Internet::new().open(&[], vec![provider], Limits::default());
-    let token = proxy.egress.token().to_owned();
+    let token = proxy.pass.token().to_owned();
     (site, proxy, token)
 }
 
@@ -67,7 +67,7 @@ async fn the_rounds_token_goes_in_and_the_real_key_comes_out() {
 #[tokio::test]
 async fn without_the_rounds_token_nothing_is_passed_on() {
     let (site, proxy, token) = upstream(KeyStyle::Bearer, "", |_| says("an answer")).await;
-    let other = Internet::new().open(&[], Vec::new(), Limits::default()).egress.token().to_owned();
+    let other = Internet::new().open(&[], Vec::new(), Limits::default()).pass.token().to_owned();
     let cut = &token[..token.len() - 1];
     for shown in [
         "".to_owned(),
@@ -99,8 +99,8 @@ async fn only_what_asks_a_model_is_passed_on() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{method} {path}: {answer}");
     }
     assert!(site.heard().is_empty());
-    assert_eq!(proxy.egress.provider_url("models").as_deref(), Some("http://127.0.0.1:3128/provider/models"));
-    assert_eq!(proxy.egress.provider_url("others"), None);
+    let url = proxy.pass.urls().get("models").map(String::as_str);
+    assert_eq!((url, proxy.pass.urls().len()), (Some("http://127.0.0.1:3128/provider/models"), 1));
 }
 
 #[tokio::test]
@@ -173,7 +173,7 @@ async fn a_provider_behind_tls_is_verified_and_asked() {
     let key = Key::new(KEY).expect("a key");
     let other = Provider::new("false", "https://false.example.org", KeyStyle::XApiKey, key).expect("a provider");
     let proxy = net.open(&[], vec![real, other], Limits::default());
-    let shown = format!("x-api-key: {}\r\n", proxy.egress.token());
+    let shown = format!("x-api-key: {}\r\n", proxy.pass.token());
     let answer = ask(&proxy, "POST", "models/v1/messages", &shown, "").await;
     assert!(answer.ends_with("secret hello from /v1/messages"), "{answer}");
     assert_eq!(site.heard()[0].header("x-api-key"), Some(KEY));
@@ -181,4 +181,24 @@ async fn a_provider_behind_tls_is_verified_and_asked() {
     assert!(answer.starts_with("HTTP/1.1 502") && !answer.contains(KEY), "{answer}");
     assert!(false_site.heard().is_empty());
     assert!(proxy.tunnel("api.example.org:443").await.is_err(), "a provider's host is not reached past the endpoint");
+}
+
+#[tokio::test]
+async fn each_start_has_a_token_of_its_own_worth_its_providers_and_nothing_after_it() {
+    let (site, really) = plain_site(|_| says("an answer")).await;
+    let base = format!("http://{really}");
+    let other = Provider::new("others", &base, KeyStyle::Bearer, Key::new(KEY).expect("a key")).expect("a provider");
+    let proxy = Internet::new().open(&[], vec![provider(KeyStyle::Bearer, &base), other], Limits::default());
+    let maker = proxy.egress.admit(&["models", "nobody"]).expect("a pass");
+    assert_eq!(maker.urls().keys().collect::<Vec<_>>(), ["models"]);
+    assert_ne!(maker.token(), proxy.pass.token());
+    let shown = format!("x-api-key: {}\r\n", maker.token());
+    assert!(ask(&proxy, "POST", "models/v1/messages", &shown, "").await.starts_with("HTTP/1.1 200"));
+    let no = ask(&proxy, "POST", "others/v1/messages", &shown, "").await;
+    assert!(no.starts_with("HTTP/1.1 403") && no.contains("not one that this role's agent asks"), "{no}");
+    drop(maker);
+    assert!(ask(&proxy, "POST", "models/v1/messages", &shown, "").await.starts_with("HTTP/1.1 401"));
+    assert_eq!(site.heard().len(), 1);
+    let denied: Vec<_> = proxy.denied().into_iter().map(|(host, _, why, _)| (host, why)).collect();
+    assert_eq!(denied, [("provider/others".to_owned(), Why::Role), ("provider/models".to_owned(), Why::Token)]);
 }

@@ -7,7 +7,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
-use loopwright::egress::{Egress, Limits, Options, Provider, Roots, World};
+use loopwright::egress::{Egress, Limits, Options, Pass, Provider, Roots, World};
 use loopwright_core::network::{Denied, Policy, Why};
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
@@ -180,8 +180,11 @@ impl Internet {
         let policy = Policy::read(&entries).expect("readable entries");
         let folder = tempfile::tempdir().expect("a folder");
         let options = Options { policy, providers, limits, world: self.world.clone(), ..Options::default() };
+        let names: Vec<String> = options.providers.iter().map(|provider| provider.name().to_owned()).collect();
         let egress = Egress::open(&folder.path().join("door"), options).expect("an open proxy");
-        Proxy { egress, _folder: folder }
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let pass = egress.admit(&names).expect("a pass");
+        Proxy { egress, pass, _folder: folder }
     }
 }
 
@@ -202,6 +205,8 @@ pub(crate) async fn plain_site(answer: impl Fn(&Heard) -> Answer + Send + Sync +
 /// An open proxy.
 pub(crate) struct Proxy {
     pub(crate) egress: Egress,
+    /// A start that asks all of its providers.
+    pub(crate) pass: Pass,
     _folder: tempfile::TempDir,
 }
 

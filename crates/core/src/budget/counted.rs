@@ -1,0 +1,176 @@
+//! Two counts of one start of an agent: what it told by itself, and what the answers of its models told on their way through
+//! the proxy. Which of them is charged is decided here; nothing is ever charged as nothing because somebody was silent.
+
+use super::{Reservation, Tokens};
+use crate::units::Usd;
+use serde::{Deserialize, Serialize};
+
+/// Whose count is charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CountedBy {
+    /// The agent's own, or nobody's: see whether the spend is known.
+    #[default]
+    Agent,
+    /// The proxy's, from the answers of the models.
+    Proxy,
+}
+
+/// Both counts of one start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Counted {
+    /// Whose is charged.
+    pub by: CountedBy,
+    /// What the agent told; none when it told nothing that can be believed.
+    pub told: Option<Tokens>,
+    /// What the proxy counted; none when it saw no answer.
+    pub seen: Option<Tokens>,
+    /// Answers whose use the proxy does not know: cut off, or without a word of it.
+    pub unclear: u32,
+}
+
+/// One count with its price.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Priced {
+    /// Tokens.
+    pub tokens: Tokens,
+    /// Their price.
+    pub usd: Usd,
+}
+
+impl Priced {
+    /// Its money and its tokens.
+    #[must_use]
+    pub fn amount(self) -> Reservation {
+        Reservation { tokens: self.tokens.total(), usd: self.usd }
+    }
+
+    /// Whether the proxy's count goes before what an agent told: it is dearer, or it is the same sum by finer kinds, as the
+    /// provider itself divides it (some agents tell all input as fresh).
+    fn goes_before(self, told: Self) -> bool {
+        let same_sum = self.tokens.total() == told.tokens.total() && self.tokens != told.tokens;
+        same_sum || (self.usd, self.tokens.total()) > (told.usd, told.tokens.total())
+    }
+}
+
+/// What a start is charged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Charge {
+    /// What the agent told.
+    Told,
+    /// What the proxy counted.
+    Seen,
+    /// The reservation, or this where it is more: nobody knows the whole.
+    AtLeast(Reservation),
+}
+
+impl Counted {
+    /// Decides between the two counts: the dearer one is charged, whole, because figures of two counts do not mix; of two equal
+    /// sums the one that the provider divided. An answer
+    /// of which nobody knows what it cost leaves the use unknown, unless the agent tells of more than the proxy saw.
+    #[must_use]
+    pub fn decide(told: Option<Priced>, seen: Option<Priced>, unclear: u32) -> (Self, Charge) {
+        let more_seen = match (told, seen) {
+            (Some(told), Some(seen)) => seen.goes_before(told),
+            (None, seen) => seen.is_some(),
+            (Some(_), None) => false,
+        };
+        let by = if more_seen { CountedBy::Proxy } else { CountedBy::Agent };
+        let tokens = |count: Option<Priced>| count.map(|count| count.tokens);
+        let counted = Self { by, told: tokens(told), seen: tokens(seen), unclear };
+        let amount = |count: Option<Priced>| count.map(Priced::amount).unwrap_or_default();
+        let (a, b) = (amount(told), amount(seen));
+        let covers = told.is_some() && a.tokens > b.tokens;
+        let charge = match (told.is_some() || seen.is_some(), unclear > 0 && !covers, by) {
+            (false, ..) | (true, true, _) => {
+                Charge::AtLeast(Reservation { tokens: a.tokens.max(b.tokens), usd: a.usd.max(b.usd) })
+            }
+            (true, false, CountedBy::Agent) => Charge::Told,
+            (true, false, CountedBy::Proxy) => Charge::Seen,
+        };
+        (counted, charge)
+    }
+
+    /// Whether there is nothing to say beside what the agent told.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What is worth a person's eye: counts that differ, and answers that nobody counted.
+    #[must_use]
+    pub fn note(&self) -> Option<String> {
+        let total = |count: Option<Tokens>| count.map(Tokens::total);
+        let differs = match (total(self.told), total(self.seen)) {
+            (Some(told), Some(seen)) if told != seen => {
+                let whose = if self.by == CountedBy::Proxy { "the proxy's" } else { "its own" };
+                Some(format!(
+                    "told of {told} tokens where the proxy counted {seen}; the dearer count is charged, {whose}"
+                ))
+            }
+            _ => None,
+        };
+        let unclear = match self.unclear {
+            0 => None,
+            1 => Some("one answer of its model did not say what it cost".to_owned()),
+            more => Some(format!("{more} answers of its model did not say what they cost")),
+        };
+        let parts: Vec<String> = differs.into_iter().chain(unclear).collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn priced(count: Option<(u64, u64)>) -> Option<Priced> {
+        count.map(|(input, usd)| Priced { tokens: Tokens { input, ..Tokens::default() }, usd: Usd(usd) })
+    }
+
+    #[test]
+    fn dearer_count_is_charged_and_what_nobody_knows_is_the_reservation() {
+        let at_least = |tokens, usd| Charge::AtLeast(Reservation { tokens, usd: Usd(usd) });
+        // told (tokens, micros), seen, unclear answers
+        for (told, seen, unclear, expected) in [
+            (None, None, 0, at_least(0, 0)),
+            (None, None, 2, at_least(0, 0)),
+            (None, Some((10, 7)), 0, Charge::Seen),
+            (None, Some((0, 0)), 0, Charge::Seen),
+            (None, Some((10, 7)), 1, at_least(10, 7)),
+            (Some((10, 7)), None, 0, Charge::Told),
+            (Some((10, 7)), None, 1, Charge::Told),
+            (Some((0, 0)), None, 1, at_least(0, 0)),
+            (Some((10, 7)), Some((10, 7)), 0, Charge::Told),
+            (Some((10, 7)), Some((11, 8)), 0, Charge::Seen),
+            (Some((10, 7)), Some((9, 8)), 0, Charge::Seen),
+            (Some((10, 7)), Some((9, 6)), 0, Charge::Told),
+            (Some((10, 7)), Some((9, 6)), 1, Charge::Told),
+            (Some((10, 7)), Some((10, 7)), 1, at_least(10, 7)),
+        ] {
+            let (_, charge) = Counted::decide(priced(told), priced(seen), unclear);
+            assert_eq!(charge, expected, "{told:?} {seen:?} {unclear}");
+        }
+    }
+
+    #[test]
+    fn of_two_equal_sums_the_one_that_the_provider_divided_is_charged_and_nothing_is_noted() {
+        let told = Priced { tokens: Tokens { input: 100, ..Tokens::default() }, usd: Usd(100) };
+        let seen = Priced { tokens: Tokens { input: 20, cache_read: 80, ..Tokens::default() }, usd: Usd(28) };
+        let (counted, charge) = Counted::decide(Some(told), Some(seen), 0);
+        assert_eq!((charge, counted.by, counted.note()), (Charge::Seen, CountedBy::Proxy, None));
+    }
+
+    #[test]
+    fn difference_and_unknown_answers_are_noted_and_agreement_is_not() {
+        let note = |told, seen, unclear| Counted::decide(priced(told), priced(seen), unclear).0.note();
+        assert_eq!(note(Some((10, 7)), Some((10, 7)), 0), None);
+        assert_eq!(note(None, Some((10, 7)), 0), None);
+        let differs = note(Some((10, 7)), Some((11, 8)), 1).expect("a note");
+        assert_eq!(
+            differs,
+            "told of 10 tokens where the proxy counted 11; the dearer count is charged, the proxy's; \
+             one answer of its model did not say what it cost"
+        );
+    }
+}

@@ -1,0 +1,138 @@
+//! One answer of a provider on its way through the proxy: what it tells of its use, and whether it told all of it.
+
+use super::events::Events;
+use super::fields::Fields;
+use super::scan::{Doc, Scan};
+use super::tally::Tally;
+use loopwright_core::budget::Tokens;
+
+/// How an answer is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Events, whose data are documents.
+    Events,
+    /// One document, or one array of them.
+    Document,
+}
+
+/// The count of one request and its answer. One that goes before all was told counts as unclear.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    tally: Tally,
+    events: Option<Events>,
+    scan: Scan,
+    fields: Option<Fields>,
+    model: String,
+    /// What the tally has of it, and for which model.
+    counted: Option<(String, Tokens)>,
+    /// Usage comes in parts, of which the last has not come.
+    in_parts: bool,
+    is_odd: bool,
+    is_told: bool,
+}
+
+impl Answer {
+    /// For a request that is about to be sent; the model is the one of its path, where there is one.
+    pub(crate) fn new(tally: Tally, model: Option<&str>) -> Self {
+        Self {
+            tally,
+            events: None,
+            scan: Scan::default(),
+            fields: None,
+            model: model.unwrap_or_default().chars().take(200).collect(),
+            counted: None,
+            in_parts: false,
+            is_odd: false,
+            is_told: false,
+        }
+    }
+
+    /// The provider did not take the request: that costs nothing.
+    pub(crate) fn refused(mut self) {
+        self.is_told = true;
+        self.tally.refused();
+    }
+
+    /// The answer begins.
+    pub(crate) fn begins(&mut self, form: Form) {
+        self.events = (form == Form::Events).then(Events::default);
+    }
+
+    /// More of it came.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        let mut docs = Vec::new();
+        match &mut self.events {
+            Some(events) => events.push(bytes, &mut self.scan, &mut docs),
+            None => self.scan.push(bytes, |doc| docs.push(doc)),
+        }
+        docs.into_iter().for_each(|doc| self.hear(doc));
+    }
+
+    /// All of it came.
+    pub(crate) fn ended(&mut self) {
+        let rest = self.scan.rest();
+        self.hear(rest);
+        if self.fields.is_some() && !self.in_parts {
+            self.told();
+        }
+    }
+
+    fn hear(&mut self, doc: Doc) {
+        if let Some(model) = doc.model.filter(|model| !model.is_empty()) {
+            self.model = model;
+        }
+        let has_usage = doc.usage.is_some();
+        match doc.usage {
+            Some(Ok(fields)) => self.fields = Some(self.fields.unwrap_or_default().most(fields)),
+            Some(Err(_)) => self.is_odd = true,
+            None => (),
+        }
+        self.count();
+        match doc.kind.as_deref() {
+            Some("message_start") => self.in_parts = true,
+            Some("message_delta") if has_usage => self.told(),
+            Some("response.completed" | "response.incomplete") if has_usage => self.told(),
+            Some("error" | "response.failed") => self.told(),
+            // Chat completions have no type, and tell their use once, at their end.
+            None if has_usage && self.events.is_some() && !self.is_running() => self.told(),
+            Some(_) | None if doc.is_error => self.told(),
+            Some(_) | None => (),
+        }
+    }
+
+    /// Whether the use is told in every part of the answer, so that only its end is the last.
+    fn is_running(&self) -> bool {
+        self.fields.is_some_and(Fields::is_running)
+    }
+
+    fn count(&mut self) {
+        let Some(fields) = self.fields else { return };
+        let now = (self.model.clone(), fields.tokens());
+        if self.counted.as_ref() != Some(&now) {
+            self.tally.count(self.counted.as_ref(), &now);
+            self.counted = Some(now);
+        }
+    }
+
+    /// The provider has said all that it says of this answer's use. Ceilings are held against whole answers: of one that is
+    /// cut off nobody would know what it cost.
+    fn told(&mut self) {
+        if self.is_odd {
+            return;
+        }
+        if !self.is_told {
+            self.is_told = true;
+            self.tally.told();
+        }
+        self.tally.judge();
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if !self.is_told {
+            self.tally.unclear();
+            self.tally.judge();
+        }
+    }
+}

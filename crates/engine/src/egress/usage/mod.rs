@@ -1,0 +1,13 @@
+//! Counting what models' answers cost while they pass: by the provider's own figures, in bounded memory, and without holding a
+//! byte back. [docs/design/0008](../../../../../docs/design/0008-usage-counted-in-the-proxy.md) says what the count is for.
+
+mod answer;
+mod events;
+mod fields;
+mod scan;
+mod tally;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use answer::{Answer, Form};
+pub(crate) use tally::{Bounds, Count, Tally};

@@ -1,0 +1,187 @@
+//! Answers as providers write them, cut in every way, and what is counted of each.
+
+use super::{Answer, Bounds, Count, Form, Tally};
+use crate::purse::Meter;
+use loopwright_core::budget::{BudgetLimit, ModelTokens, Tokens};
+use loopwright_core::prices::Prices;
+use proptest::prelude::*;
+use std::sync::Arc;
+
+const MESSAGES: &str = concat!(
+    "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"type\":\"message\",\"model\":\"claude-a\",",
+    "\"content\":[],\"usage\":{\"input_tokens\":1200,\"cache_creation_input_tokens\":30,\"cache_read_input_tokens\":800,\"output_tokens\":1}}}\n\n",
+    "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",",
+    "\"text\":\"{\\\"usage\\\":{\\\"output_tokens\\\":999999}}\"}}\n\n",
+    "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":60}}\n\n",
+    "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+);
+const RESPONSES: &str = concat!(
+    "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"id\":\"r\",\"model\":\"gpt-a\",\"error\":null,\"usage\":null}}\n\n",
+    "event: response.completed\r\ndata: {\"type\":\"response.completed\",\"response\":{\"model\":\"gpt-a\",\"output\":[{\"usage\":{\"input_tokens\":7}}],",
+    "\"usage\":{\"input_tokens\":2000,\"input_tokens_details\":{\"cached_tokens\":800},\"output_tokens\":60,",
+    "\"output_tokens_details\":{\"reasoning_tokens\":9},\"total_tokens\":2060}}}\r\n\r\n",
+);
+const CHAT: &str = concat!(
+    "data: {\"id\":\"c\",\"model\":\"gpt-b\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hi\"}}],\"usage\":null}\n\n",
+    "data: {\"id\":\"c\",\"model\":\"gpt-b\",\"choices\":[],\"usage\":{\"prompt_tokens\":2000,\"completion_tokens\":60,\"prompt_tokens_details\":{\"cached_tokens\":800}}}\n\n",
+    "data: [DONE]\n\n",
+);
+const GEMINI: &str = concat!(
+    "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"a\"}]}}],\"usageMetadata\":{\"promptTokenCount\":2000,\"candidatesTokenCount\":5},\"modelVersion\":\"gemini-a\"}\r\n\r\n",
+    "data: {\"candidates\":[{\"finishReason\":\"STOP\"}],\"usageMetadata\":{\"promptTokenCount\":2000,\"cachedContentTokenCount\":800,\"candidatesTokenCount\":50,",
+    "\"thoughtsTokenCount\":10,\"totalTokenCount\":2060},\"modelVersion\":\"gemini-a\"}\r\n\r\n",
+);
+
+/// The count of one answer that comes in these parts, and ends.
+fn counted<'a>(form: Form, parts: impl IntoIterator<Item = &'a [u8]>) -> Count {
+    let tally = Tally::default();
+    let mut answer = Answer::new(tally.clone(), None);
+    answer.begins(form);
+    parts.into_iter().for_each(|part| answer.push(part));
+    answer.ended();
+    drop(answer);
+    tally.so_far()
+}
+
+fn told(model: &str, tokens: [u64; 4]) -> Count {
+    let [input, output, cache_read, cache_write] = tokens;
+    let tokens = Tokens { input, output, cache_read, cache_write };
+    Count { models: vec![ModelTokens { model: model.to_owned(), tokens }], told: 1, ..Count::default() }
+}
+
+#[test]
+fn every_protocols_own_figures_are_counted_wherever_the_answer_is_cut_into_parts() {
+    for (text, expected) in [
+        (MESSAGES, told("claude-a", [1200, 60, 800, 30])),
+        (RESPONSES, told("gpt-a", [1200, 60, 800, 0])),
+        (CHAT, told("gpt-b", [1200, 60, 800, 0])),
+        (GEMINI, told("gemini-a", [1200, 60, 800, 0])),
+    ] {
+        for size in [1, 2, 3, 7, 64, text.len()] {
+            assert_eq!(counted(Form::Events, text.as_bytes().chunks(size)), expected, "{size}: {text}");
+        }
+    }
+}
+
+#[test]
+fn answers_that_are_one_document_are_counted_too() {
+    for (text, expected) in [
+        (
+            r#"{"id":"m","type":"message","model":"claude-a","content":[{"type":"text","text":"\"usage\":{}"}],"usage":{"input_tokens":3,"output_tokens":4}}"#,
+            told("claude-a", [3, 4, 0, 0]),
+        ),
+        (
+            r#"{"object":"response","error":null,"usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":2},"output_tokens":4},"model":"gpt-a"}"#,
+            told("gpt-a", [7, 4, 2, 0]),
+        ),
+        (
+            r#"{"choices":[{"message":{"usage":{"prompt_tokens":1}}}],"model":"gpt-b","usage":{"prompt_tokens":9,"completion_tokens":4}}"#,
+            told("gpt-b", [9, 4, 0, 0]),
+        ),
+        (
+            r#"[{"usageMetadata":{"promptTokenCount":9}},{"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":4},"modelVersion":"g"}]"#,
+            told("g", [9, 4, 0, 0]),
+        ),
+        (
+            r#"{"response":{"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":4,"toolUsePromptTokenCount":1},"modelVersion":"g"}}"#,
+            told("g", [10, 4, 0, 0]),
+        ),
+    ] {
+        for size in [1, 5, text.len()] {
+            assert_eq!(counted(Form::Document, text.as_bytes().chunks(size)), expected, "{size}: {text}");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_told_to_its_end_is_unclear_and_never_nothing() {
+    let cut = |text: &str, to: &str| text[..text.find(to).expect("it is there")].to_owned();
+    for (form, text) in [
+        (Form::Events, String::new()),
+        (Form::Events, cut(MESSAGES, "event: message_delta")),
+        (Form::Events, cut(RESPONSES, "event: response.completed")),
+        (Form::Events, cut(CHAT, "data: {\"id\":\"c\",\"model\":\"gpt-b\",\"choices\":[],")),
+        (Form::Document, r#"{"model":"gpt-b","choices":[]}"#.to_owned()),
+        (Form::Document, r#"{"usage":{"input_tokens":-3,"output_tokens":2}}"#.to_owned()),
+        (Form::Document, r#"{"usage":{"input_tokens":1.5}}"#.to_owned()),
+        (Form::Document, r#"{"usage":{"cost":1}}"#.to_owned()),
+        (Form::Document, "no JSON at all".to_owned()),
+        (Form::Document, format!("{{\"usage\":{{\"input_tokens\":1,\"x\":\"{}\"}}}}", "x".repeat(20_000))),
+    ] {
+        let count = counted(form, [text.as_bytes()]);
+        assert_eq!((count.told, count.unclear), (0, 1), "{text}");
+    }
+    let part = counted(Form::Events, [cut(MESSAGES, "event: message_delta").as_bytes()]);
+    assert_eq!(
+        part.tokens(),
+        Tokens { input: 1200, output: 1, cache_read: 800, cache_write: 30 },
+        "what was told stays"
+    );
+}
+
+#[test]
+fn error_in_the_place_of_an_answer_costs_what_was_told_before_it() {
+    let error = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"}}\n\n";
+    let begun = &MESSAGES[..MESSAGES.find("event: content").expect("it is there")];
+    let count = counted(Form::Events, [begun.as_bytes(), error.as_bytes()]);
+    assert_eq!((count.told, count.unclear, count.tokens().input), (1, 0, 1200));
+    let failed = "data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"code\":\"rate_limit_exceeded\"}}}\n\n";
+    assert_eq!(counted(Form::Events, [failed.as_bytes()]), Count { told: 1, ..Count::default() });
+}
+
+#[test]
+fn long_answer_and_deep_nesting_are_passed_over_in_bounded_memory() {
+    let long =
+        format!("data: {{\"type\":\"response.completed\",\"response\":{{\"output\":\"{}\",", "x".repeat(30 << 20));
+    let deep = format!("\"deep\":{}{},", "[{\"usage\":".repeat(5_000), "1".to_owned() + &"}]".repeat(5_000));
+    let end = "\"model\":\"m\",\"usage\":{\"input_tokens\":1,\"output_tokens\":2}}}\n\n";
+    let tally = Tally::default();
+    let mut answer = Answer::new(tally.clone(), None);
+    answer.begins(Form::Events);
+    [long.as_str(), &deep, end].iter().for_each(|part| answer.push(part.as_bytes()));
+    assert_eq!(tally.so_far(), told("m", [1, 2, 0, 0]));
+}
+
+#[test]
+fn ceiling_is_held_against_whole_answers_and_stays_passed() {
+    let tally = Tally::default();
+    let bounds = Bounds {
+        tokens: Some(2_100),
+        usd: None,
+        meter: Meter::default(),
+        prices: Arc::new(Prices::new(std::collections::BTreeMap::new())),
+    };
+    tally.bound(bounds);
+    let one = |end: usize| {
+        let mut answer = Answer::new(tally.clone(), None);
+        answer.begins(Form::Events);
+        answer.push(&MESSAGES.as_bytes()[..end]);
+        tally.passed()
+    };
+    let two = |text: &str| counted_into(&tally, text);
+    two(CHAT);
+    assert_eq!(tally.passed(), None, "2060 of 2100");
+    assert_eq!(one(MESSAGES.find("event: content").expect("it is there")), None, "an answer that has only begun");
+    assert_eq!(tally.passed(), Some(BudgetLimit::Total), "it was cut off, and what it told counts");
+}
+
+fn counted_into(tally: &Tally, text: &str) {
+    let mut answer = Answer::new(tally.clone(), None);
+    answer.begins(Form::Events);
+    answer.push(text.as_bytes());
+    answer.ended();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn no_bytes_in_no_parts_break_the_count(
+        bytes in proptest::collection::vec(prop_oneof![Just(b'{'), Just(b'}'), Just(b'"'), Just(b'\\'), Just(b':'), Just(b'\n'), any::<u8>()], 0..400),
+        size in 1usize..50,
+    ) {
+        for form in [Form::Events, Form::Document] {
+            let count = counted(form, bytes.chunks(size));
+            prop_assert_eq!(count.told + count.unclear, 1);
+        }
+    }
+}

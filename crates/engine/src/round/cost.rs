@@ -1,0 +1,157 @@
+//! What a start may ask and what it cost: its pass to the model providers, the ceilings that their answers are held against,
+//! and the two counts, the agent's own and the proxy's, of which the dearer one is charged.
+
+use super::{Run, Trouble};
+use crate::agents::providers::Asks;
+use crate::agents::{AgentError, AgentOutcome, Endpoints, Invocation};
+use crate::egress::Pass;
+use crate::egress::usage::{Bounds, Count};
+use crate::proc::{Cancel, How};
+use crate::round::make::Turn;
+use loopwright_core::budget::{
+    self, Charge, Counted, Known, ModelSpend, ModelTokens, Priced, Reservation, Spend, Tokens, Usage,
+};
+use loopwright_core::prices::Prices;
+use loopwright_core::units::Usd;
+use std::sync::Arc;
+
+/// What one start cost.
+pub(super) struct Cost {
+    pub(super) spend: Spend,
+    /// The same by model, where that is known.
+    pub(super) models: Vec<ModelSpend>,
+    /// Who counted it.
+    pub(super) counted: Counted,
+}
+
+impl Run<'_> {
+    /// Where the agent whose turn it is reaches the model providers that it asks, with a pass that no other start has. One
+    /// whose provider has no key signs in by itself, if its user allows that.
+    pub(super) fn endpoints(&self, turn: &Turn) -> Result<Endpoints, Trouble> {
+        let known = self.engine.provider_names();
+        let asks = turn.spec.as_ref().map_or(Asks::All, Asks::of_spec);
+        let login = turn.spec.as_ref().and_then(|agent| self.engine.login(agent));
+        let login = login.and_then(|login| login.read().ok()).map(Arc::from);
+        let Some(egress) = self.ways.egress() else { return Ok(Endpoints { login, ..Endpoints::default() }) };
+        let pass = egress.admit(&asks.among(&known));
+        let pass = pass.map_err(|error| Trouble::broke(self.round.phase().stage(), "token", &error))?;
+        Ok(Endpoints { login, ..Endpoints::by(pass) })
+    }
+
+    /// Lets a start that is on record draw on what it shares with others, and holds what its models' answers cost against
+    /// the same ceilings: an agent that tells its use late or never meets them all the same.
+    pub(super) fn hold(&self, invocation: &mut Invocation) {
+        invocation.limits.meter = self.meter();
+        let limits = &invocation.limits;
+        let (meter, prices) = (limits.meter.clone(), Arc::clone(&self.engine.settings.prices));
+        if let Some(pass) = &invocation.endpoints.pass {
+            pass.tally().bound(Bounds { tokens: limits.tokens, usd: limits.usd, meter, prices });
+        }
+    }
+
+    /// Waits for a start, and ends it when somebody stops the round or when the proxy has counted past a ceiling.
+    pub(super) async fn unless_over(
+        &self,
+        work: impl Future<Output = Result<AgentOutcome, AgentError>>,
+        endpoints: &Endpoints,
+        stop: &Cancel,
+    ) -> Result<AgentOutcome, AgentError> {
+        let pass = endpoints.pass.as_deref();
+        let stopped = async {
+            tokio::select! {
+                () = self.cancel.cancelled() => {}
+                () = over(pass) => {}
+            }
+            stop.cancel();
+            std::future::pending().await
+        };
+        let outcome = tokio::select! {
+            biased;
+            outcome = work => outcome,
+            outcome = stopped => outcome,
+        };
+        if let Some(pass) = pass {
+            pass.end();
+        }
+        match pass.and_then(|pass| pass.tally().passed()) {
+            // What it did after that, such as to fail because nobody answered any more, is the ceiling's doing.
+            Some(limit) if !self.cancel.is_cancelled() => {
+                outcome.map(|outcome| AgentOutcome { how: How::Stopped, limit: Some(limit), ..outcome })
+            }
+            Some(_) | None => outcome,
+        }
+    }
+
+    /// What a start cost. An agent that could not be started cost nothing; one that broke may have, so it costs the reservation.
+    pub(super) fn cost_of(
+        &self,
+        outcome: &Result<AgentOutcome, AgentError>,
+        invocation: &Invocation,
+        reserved: Reservation,
+        wall_ms: u64,
+    ) -> Cost {
+        let seen = invocation.endpoints.pass.as_ref().map(|pass| pass.tally().so_far()).unwrap_or_default();
+        match outcome {
+            Ok(outcome) => self.counted(outcome.usage, &outcome.told.models, &seen, reserved, wall_ms),
+            Err(
+                AgentError::NotFound { .. }
+                | AgentError::Unavailable { .. }
+                | AgentError::Script { .. }
+                | AgentError::Exhausted { .. },
+            ) if seen == Count::default() => {
+                let spend = Spend { wall_ms, ..Spend::default() };
+                Cost { spend, models: Vec::new(), counted: Counted::default() }
+            }
+            Err(_) => self.counted(Usage::Unknown, &[], &seen, reserved, wall_ms),
+        }
+    }
+
+    fn counted(&self, usage: Usage, models: &[ModelTokens], seen: &Count, reserved: Reservation, wall_ms: u64) -> Cost {
+        let prices = &self.engine.settings.prices;
+        let told = match usage {
+            Usage::Reported(tokens) => Some(Priced { tokens, usd: price_of(prices, models, tokens) }),
+            Usage::Unknown => None,
+        };
+        // Who was turned away every time has used nothing, and that is known.
+        let has_seen = seen.told > 0 || seen.refused > 0 || seen.tokens() != Tokens::default();
+        let sum = has_seen.then(|| Priced { tokens: seen.tokens(), usd: seen.cost(prices) });
+        let (counted, charge) = Counted::decide(told, sum, seen.unclear);
+        let (count, models, least) = match (charge, told, sum) {
+            (Charge::Told, Some(told), _) => (Some(told), models, Reservation::default()),
+            (Charge::Seen, _, Some(sum)) => (Some(sum), seen.models.as_slice(), Reservation::default()),
+            (Charge::AtLeast(least), ..) => (None, models, least),
+            (Charge::Told, None, _) | (Charge::Seen, _, None) => (None, models, Reservation::default()),
+        };
+        let usage = count.map_or(Usage::Unknown, |count| Usage::Reported(count.tokens));
+        let reserved =
+            Reservation { tokens: reserved.tokens.max(least.tokens), usd: Usd(reserved.usd.0.max(least.usd.0)) };
+        let spend = budget::settle(usage, reserved, |_| count.map_or(Usd(0), |count| count.usd), wall_ms);
+        let models = if spend.known == Known::Yes { lines(prices, models) } else { Vec::new() };
+        Cost { spend, models, counted }
+    }
+}
+
+/// Returns when a ceiling is passed; never for a start that asks nobody.
+async fn over(pass: Option<&Pass>) {
+    match pass {
+        Some(pass) => pass.tally().over().await,
+        None => std::future::pending().await,
+    }
+}
+
+fn lines(prices: &Prices, models: &[ModelTokens]) -> Vec<ModelSpend> {
+    let spend = |used: &ModelTokens| ModelSpend {
+        model: used.model.clone(),
+        tokens: used.tokens,
+        usd: prices.of(&used.model, used.tokens),
+        known: Known::Yes,
+    };
+    models.iter().map(spend).collect()
+}
+
+/// The price of a start's tokens: each model's by its own rate, and what no model was named for by the dearest.
+fn price_of(prices: &Prices, models: &[ModelTokens], all: Tokens) -> Usd {
+    let named = models.iter().fold(Tokens::default(), |sum, used| sum.plus(used.tokens));
+    let rest = prices.of("", all.less(named)).0;
+    Usd(models.iter().fold(rest, |sum, used| sum.saturating_add(prices.of(&used.model, used.tokens).0)))
+}
