@@ -12,6 +12,7 @@ use crate::ground::Ground;
 use crate::known_secrets::KnownSecrets;
 use crate::live::Live;
 use crate::places::Places;
+use crate::probe::{self, Settled};
 use crate::proc::Proc;
 use crate::purse::Purse;
 use crate::room::{KeepOut, Rooms, Walls};
@@ -120,6 +121,8 @@ pub struct Engine {
     pub(crate) live: Live,
     /// What agents use right now.
     pub(crate) purse: Purse,
+    /// Items that probes need not ask the store about.
+    pub(crate) settled: Settled,
     /// What this host holds, tried once.
     host: Arc<tokio::sync::OnceCell<Host>>,
     /// One preparation of a base at a time, whichever loop asks.
@@ -151,6 +154,7 @@ impl Engine {
             proc,
             live: Live::default(),
             purse: Purse::default(),
+            settled: Settled::default(),
             host: Arc::default(),
             bases: Arc::default(),
             setups: Arc::default(),
@@ -215,7 +219,12 @@ impl Engine {
     pub(crate) async fn append(&self, batch: Batch) -> Result<i64, StoreError> {
         let seam = &self.settings.seam;
         seam.before("store.append").map_err(injected)?;
-        let index = self.store.append(batch).await?;
+        let speaks_of_items = probe::speaks_of_items(&batch.changes);
+        let appended = self.store.append(batch).await;
+        if speaks_of_items {
+            self.settled.forget();
+        }
+        let index = appended?;
         seam.after("store.append").map_err(injected)?;
         Ok(index)
     }

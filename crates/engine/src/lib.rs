@@ -95,6 +95,7 @@ mod live;
 mod loop_engine;
 pub mod outbox;
 pub mod places;
+pub mod probe;
 pub mod proc;
 pub mod progress;
 pub mod purse;

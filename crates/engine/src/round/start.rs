@@ -37,6 +37,8 @@ pub struct RunRequest {
     pub actor: String,
     /// An item named by a person.
     pub item: Option<String>,
+    /// What the loop's probe found just before, where it was asked without a round; the round does not ask again.
+    pub found: Option<Item>,
     /// Whether outputs are only shown.
     pub dry_run: bool,
     /// Files outside the spec that the round depends on, with their hashes.
@@ -58,6 +60,7 @@ impl RunRequest {
             occurrence: None,
             actor: actor.into(),
             item: None,
+            found: None,
             dry_run: false,
             inputs: Vec::new(),
             retry_of: None,
@@ -87,7 +90,7 @@ impl<'a> Run<'a> {
         let due = request.due.take();
         let item = match request.item.take() {
             Some(key) => Some(due::item(engine, key, due.as_ref()).await?),
-            None => None,
+            None => request.found.take(),
         };
         if let Some(due) = &due {
             request.occurrence = Some(due.receipt.occurrence.clone());

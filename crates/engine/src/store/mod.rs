@@ -140,6 +140,9 @@ pub trait Store: Send + Sync {
     /// One signal, taken or not.
     fn signal<'a>(&'a self, repo: &'a str, loop_name: &'a str, key: &'a str) -> Answer<'a, Option<SignalRow>>;
 
+    /// Whether a loop ever had a signal, taken or not, whose key starts so, as far back as signals are kept.
+    fn has_signal<'a>(&'a self, repo: &'a str, loop_name: &'a str, prefix: &'a str) -> Answer<'a, bool>;
+
     /// What holds everything.
     fn flags(&self) -> Answer<'_, Vec<FlagRow>>;
 

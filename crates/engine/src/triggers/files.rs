@@ -1,6 +1,6 @@
 //! Signals of changed files: which changes they are is their key, so that the same change heard twice is one signal.
 
-use super::signal::SignalRow;
+use crate::store::SignalRow;
 use loopwright_core::hash;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;

@@ -62,6 +62,17 @@ pub(crate) async fn heads(
     Ok(heads)
 }
 
+/// Every file of a commit with the name of its content.
+pub(crate) async fn contents(git: &Git, repo: &UserRepo, commit: &str) -> Result<Vec<(String, String)>, GitError> {
+    let call = Call::new("git.ls-tree").git_dir(&repo.git_dir).out_max(TREE_MAX);
+    let answer = git.run(call.args(["-r", "-z", "--full-tree", commit])).await?;
+    let entry = |line: String| {
+        let (facts, path) = line.split_once('\t')?;
+        Some((path.to_owned(), facts.rsplit(' ').next()?.to_owned()))
+    };
+    Ok(names(&answer.stdout).filter_map(entry).collect())
+}
+
 fn inside(repo: &UserRepo, site: &'static str) -> Call {
     Call::new(site).git_dir(&repo.git_dir).work_tree(&repo.work_tree).inside(&repo.work_tree)
 }

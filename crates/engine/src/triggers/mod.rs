@@ -16,6 +16,7 @@ mod walk;
 mod watch;
 
 pub use hooks::poke_folder;
+pub(crate) use look::{contents, heads};
 pub use roster::{Watched, WatchedLoop};
-pub use signal::{New, SignalRow, Signals};
+pub use signal::{New, Signals};
 pub use watch::Watch;

@@ -2,30 +2,8 @@
 //! whichever way, is one signal.
 
 use crate::error::EngineError;
+use crate::store::SignalRow;
 use loopwright_core::BoxFuture;
-
-/// One thing that makes one loop due.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SignalRow {
-    /// The repository.
-    pub repo: String,
-    /// The loop.
-    pub loop_name: String,
-    /// What happened: `push:main:4f2…`, `webhook:github:9c1…`, `files:77a…`.
-    pub key: String,
-    /// The kind of trigger: `push`, `webhook`, `files`.
-    pub trigger: String,
-    /// When.
-    pub at_ms: i64,
-    /// The item it is about, bound to its revision.
-    pub item: Option<String>,
-    /// A line about it; untrusted.
-    pub title: Option<String>,
-    /// More about it, as JSON; untrusted.
-    pub data: Option<String>,
-    /// When a round took it; a row that comes with a moment only says that this is known.
-    pub taken_ms: Option<i64>,
-}
 
 /// Whether a signal was news.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -113,6 +113,11 @@ pub(crate) async fn signal_is_heard_once_and_taken_once(place: Place) {
     assert_eq!(store.pending_signals(9).await.expect("pending"), [signal("a", 4)]);
     let kept = store.signal("repo-1", "fix", "b").await.expect("signal").expect("it is known");
     assert_eq!(kept.taken_ms, Some(1_000));
+    store.append(rows([Change::NewSignal(signal("push:Main_1:x", 4))])).await.expect("append");
+    for (prefix, is_there) in [("push:Main_1:", true), ("push:main_1:", false), ("push:Main%", false), ("push:MainX1:", false)] {
+        assert_eq!(store.has_signal("repo-1", "fix", prefix).await.expect("read"), is_there, "{prefix}");
+    }
+    assert!(!store.has_signal("repo-1", "other", "push:").await.expect("read"));
     assert!(is_conflict(store.append(rows([Change::NewSignal(signal("b", 9))])).await), "taken is known too");
 }
 

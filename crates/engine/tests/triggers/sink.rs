@@ -1,6 +1,7 @@
 //! A receiver of signals that remembers them, as a store does.
 
-use loopwright::triggers::{New, SignalRow, Signals, Watched, WatchedLoop};
+use loopwright::store::SignalRow;
+use loopwright::triggers::{New, Signals, Watched, WatchedLoop};
 use loopwright::{BoxFuture, EngineError, LoopLevel, LoopSpec};
 use loopwright_testkit::TestRepo;
 use std::collections::BTreeMap;

@@ -3,7 +3,8 @@
 use super::sink::{Sink, waiting, watched};
 use loopwright::clock::SystemClock;
 use loopwright::git::Git;
-use loopwright::triggers::{SignalRow, Watch, WatchedLoop, poke_folder};
+use loopwright::store::SignalRow;
+use loopwright::triggers::{Watch, WatchedLoop, poke_folder};
 use loopwright_testkit::TestRepo;
 use std::path::Path;
 use std::sync::Arc;

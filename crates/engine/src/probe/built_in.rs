@@ -1,0 +1,143 @@
+//! Built-in probes: which question is answered how. Those about files and branches read git's own, those about a forge read
+//! the local forge's folder; no other forge is connected here.
+
+use super::outdated::{self, Program};
+use super::{command, forge, quick, settled};
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::git::{Base, Oid, UserRepo};
+use crate::triggers::{contents, heads};
+use loopwright_core::hash;
+use loopwright_core::paths::Globs;
+use loopwright_core::round::{Item, Probed};
+use loopwright_core::spec::{LoopSpec, ProbeSpec};
+use std::collections::BTreeSet;
+
+/// Digits of a revision that is a hash of ours.
+pub(super) const DIGITS: usize = 16;
+
+/// What answers a probe.
+pub(crate) enum Question {
+    /// The engine itself has.
+    Answered(Probed),
+    /// A program has to be started.
+    Program(Program),
+}
+
+impl Engine {
+    /// Answers a loop's probe, or says which program does. A round knows its base already.
+    pub(crate) async fn question(
+        &self,
+        spec: &LoopSpec,
+        repo: &UserRepo,
+        base: Option<&Base>,
+    ) -> Result<Question, EngineError> {
+        let name = match &spec.on.probe {
+            None => return Ok(Question::Answered(Probed::Work { items: Vec::new() })),
+            Some(ProbeSpec::Run { run, items, .. }) => {
+                return Ok(Question::Program(Program::Own { run: run.clone(), items: *items }));
+            }
+            Some(ProbeSpec::Named(name)) => name.as_str(),
+        };
+        let answered = match name {
+            "commits" => self.commits(spec, repo, base).await?,
+            "files" => self.files(spec, repo, base).await?,
+            "open-prs" | "open-issues" | "failing-ci" => self.asked_of_forge(name, spec, repo),
+            "outdated" => return self.outdated(spec, repo, base).await,
+            other => command::failed(&format!("`{other}` is no built-in probe")),
+        };
+        Ok(Question::Answered(answered))
+    }
+
+    /// One item: where the branch is now.
+    async fn commits(&self, spec: &LoopSpec, repo: &UserRepo, base: Option<&Base>) -> Result<Probed, EngineError> {
+        let (branch, oid) = self.at(spec, repo, base).await?;
+        let key = format!("{}@{oid}", branch.as_deref().unwrap_or("HEAD"));
+        let known = self.settled.knows(&settled::name(&repo.id, &spec.name, &key));
+        let title = match &branch {
+            // Git is asked for a commit's words only when somebody will read them.
+            Some(branch) if !known => heads(&self.git, repo, &BTreeSet::from([branch.as_str()]))
+                .await?
+                .remove(branch)
+                .map(|head| format!("`{branch}` is at {}: {}", &oid[..12.min(oid.len())], head.subject)),
+            Some(_) | None => None,
+        };
+        Ok(command::checked(vec![Item { key, title, data: None }]))
+    }
+
+    /// One item: what base has at the loop's globs.
+    async fn files(&self, spec: &LoopSpec, repo: &UserRepo, base: Option<&Base>) -> Result<Probed, EngineError> {
+        let Ok(globs) = Globs::new(&spec.on.files) else { return Ok(command::failed("`files` holds no globs")) };
+        if globs.is_empty() {
+            return Ok(command::failed("`probe: files` looks at the globs of `files:`, and there are none"));
+        }
+        let (_, oid) = self.at(spec, repo, base).await?;
+        let digest = self.digest_of(repo, &spec.on.files, &globs, oid).await?;
+        let title = Some(format!("files changed at {}", spec.on.files.join(", ")));
+        Ok(command::checked(vec![Item { key: format!("files@{digest}"), title, data: None }]))
+    }
+
+    /// What the files at some globs are in a commit; worked out once for each commit.
+    async fn digest_of(
+        &self,
+        repo: &UserRepo,
+        patterns: &[String],
+        globs: &Globs,
+        oid: String,
+    ) -> Result<String, EngineError> {
+        let asker = settled::name(&repo.id, "", &patterns.join("\n"));
+        if let Some(digest) = self.settled.digest(&asker, &oid) {
+            return Ok(digest);
+        }
+        let entries = contents(&self.git, repo, &oid).await?;
+        let matching = entries.iter().filter(|(path, _)| globs.matches(path));
+        let facts: Vec<String> = matching.map(|(path, oid)| format!("{oid} {path}")).collect();
+        let fields: Vec<&[u8]> = facts.iter().map(String::as_bytes).collect();
+        let digest = hash::of_fields(&fields)[..DIGITS].to_owned();
+        self.settled.keep_digest(asker, oid, digest.clone());
+        Ok(digest)
+    }
+
+    fn asked_of_forge(&self, name: &str, spec: &LoopSpec, repo: &UserRepo) -> Probed {
+        if spec.forge != "local" {
+            let text = format!("`probe: {name}`: no forge `{}` is connected here; only `local` is", spec.forge);
+            return command::failed(&text);
+        }
+        let forge = forge::Reader { folder: self.places.forge(&repo.id), loop_name: &spec.name };
+        let items = match name {
+            "open-prs" => forge.open_pulls(),
+            "open-issues" => forge.open_issues(),
+            _ => forge.failing_checks(),
+        };
+        match items {
+            Ok(items) => command::checked(items),
+            Err(error) => command::failed(&format!("read the local forge: {error}")),
+        }
+    }
+
+    async fn outdated(&self, spec: &LoopSpec, repo: &UserRepo, base: Option<&Base>) -> Result<Question, EngineError> {
+        let (_, oid) = self.at(spec, repo, base).await?;
+        let Ok(commit) = oid.parse::<Oid>() else {
+            return Ok(Question::Answered(command::failed("base is no commit")));
+        };
+        let paths = self.git.paths(repo, &commit).await?;
+        Ok(outdated::of(&paths, &spec.network).map_or_else(|text| Question::Answered(command::failed(&text)), Question::Program))
+    }
+
+    /// The loop's base: from the round, from git's files, or from git.
+    async fn at(
+        &self,
+        spec: &LoopSpec,
+        repo: &UserRepo,
+        base: Option<&Base>,
+    ) -> Result<(Option<String>, String), EngineError> {
+        if let Some(base) = base {
+            return Ok((base.branch.clone(), base.commit.to_string()));
+        }
+        if let Some(at) = quick::base(repo, spec.base.as_deref()) {
+            return Ok((at.branch, at.oid));
+        }
+        let head = self.git.head(repo, spec.base.as_deref()).await?;
+        Ok((head.branch, head.commit.to_string()))
+    }
+}

@@ -1,0 +1,165 @@
+//! A probe's program: started in its room on a read-only view of base, with the loop's network. Exit 0 is work, 1 is none,
+//! anything else is a failure.
+
+use crate::engine::Engine;
+use crate::proc::{Cancel, Cookie, How, Limits, Spawn};
+use crate::room::{self, Rooms, Seat};
+use crate::round::chain;
+use loopwright_core::round::{Item, Probed};
+use loopwright_core::spec::ItemsForm;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// How long a probe may take.
+const WALL: Duration = Duration::from_secs(120);
+/// Items looked at.
+pub(super) const ITEMS_MAX: usize = 1000;
+/// Bytes of an item's key.
+pub(super) const KEY_MAX: usize = 200;
+/// Bytes of an item's data; a prompt takes less.
+const DATA_MAX: usize = 64 << 10;
+
+/// Who asks, and where.
+pub(crate) struct Asker<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) rooms: &'a Rooms,
+    pub(crate) cancel: &'a Cancel,
+    /// The round's id, or the probe's own.
+    pub(crate) id: &'a str,
+}
+
+/// How a program ended.
+pub(crate) enum Said {
+    /// By itself: its code, what it printed if that was read whole, and the last line of what it complained.
+    Exit {
+        code: i32,
+        stdout: Option<String>,
+        complaint: String,
+    },
+    /// It could not be asked, or ended otherwise.
+    Failed(String),
+    /// Somebody asked to stop.
+    Stopped,
+}
+
+impl Asker<'_> {
+    pub(crate) async fn ask(&self, run: &[String], seat: Seat<'_>) -> Said {
+        let Some((program, args)) = run.split_first() else { return Said::Failed("the probe is empty".to_owned()) };
+        let room = self.rooms.probe(seat);
+        let cookie = Cookie::new(&format!("lw-{}-probe", self.id));
+        let mut spawn = Spawn::new(program, room::place(seat.files), cookie);
+        spawn.args = args.iter().map(Into::into).collect();
+        spawn.env = room.env(seat.home, seat.tmp);
+        spawn.limits = Limits { wall: Some(WALL), ..Limits::default() };
+        let ended = match self.engine.proc.run(room.enter(spawn), &mut (), self.cancel, |_| ()).await {
+            Ok(ended) => ended,
+            Err(error) => return Said::Failed(chain(&error)),
+        };
+        let complaint = last_line(&ended.stderr.to_lossy_string());
+        match ended.how {
+            How::Exited(code) => {
+                let stdout = ended.stdout.whole().map(|whole| String::from_utf8_lossy(&whole).into_owned());
+                Said::Exit { code, stdout, complaint }
+            }
+            How::Cancelled => Said::Stopped,
+            how => Said::Failed(format!("the probe ended as {how:?}: {complaint}")),
+        }
+    }
+}
+
+/// What a loop's own command means by its end.
+pub(super) fn read(form: ItemsForm, said: Said) -> Probed {
+    match said {
+        // Half an answer would lose items, and its seam would pass for one.
+        Said::Exit { code: 0, stdout, .. } => match (form, stdout) {
+            (ItemsForm::None, _) => Probed::Work { items: Vec::new() },
+            (_, Some(whole)) => read_items(form, &whole),
+            (_, None) => failed("the probe printed more than is read"),
+        },
+        Said::Exit { code: 1, .. } => Probed::Nothing,
+        Said::Exit { code, complaint, .. } => failed(&format!("the probe ended with code {code}: {complaint}")),
+        Said::Failed(text) => failed(&text),
+        Said::Stopped => failed("the probe was stopped"),
+    }
+}
+
+pub(super) fn failed(text: &str) -> Probed {
+    Probed::Failed { text: text.to_owned() }
+}
+
+fn last_line(text: &str) -> String {
+    text.lines().next_back().unwrap_or_default().chars().filter(|c| !c.is_control()).take(200).collect()
+}
+
+/// Reads a probe's output; a key that is too long, empty or with control characters makes the whole answer a failure.
+fn read_items(form: ItemsForm, text: &str) -> Probed {
+    let items = match form {
+        ItemsForm::None => return Probed::Work { items: Vec::new() },
+        ItemsForm::Lines => lines(text),
+        ItemsForm::Json => match serde_json::from_str::<Vec<Item>>(text) {
+            Ok(items) => items,
+            Err(error) => return failed(&format!("the probe's items are not JSON as documented: {error}")),
+        },
+    };
+    checked(items)
+}
+
+/// Items within their bounds, each once.
+pub(super) fn checked(items: Vec<Item>) -> Probed {
+    let is_bad = |item: &Item| {
+        item.key.is_empty() || item.key.len() > KEY_MAX || item.key.chars().any(char::is_control)
+    };
+    if items.len() > ITEMS_MAX || items.iter().any(is_bad) {
+        return failed(&format!("a probe gives at most {ITEMS_MAX} items with keys of 1 to {KEY_MAX} bytes"));
+    }
+    let mut seen = BTreeSet::new();
+    let items = items.into_iter().filter(|item| seen.insert(item.key.clone()));
+    let items: Vec<_> = items.map(|item| Item { data: item.data.map(cut), ..item }).collect();
+    if items.is_empty() { Probed::Nothing } else { Probed::Work { items } }
+}
+
+fn cut(mut text: String) -> String {
+    text.truncate(text.floor_char_boundary(DATA_MAX));
+    text
+}
+
+fn lines(text: &str) -> Vec<Item> {
+    let keys = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    keys.map(|key| Item { key: key.to_owned(), title: None, data: None }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(probed: Probed) -> String {
+        match probed {
+            Probed::Work { items } => items.into_iter().map(|item| item.key).collect::<Vec<_>>().join(","),
+            Probed::Nothing => "nothing".to_owned(),
+            Probed::Failed { .. } => "failed".to_owned(),
+        }
+    }
+
+    #[test]
+    fn items_are_read_by_form_and_said_once() {
+        let keys = |form, text| told(read_items(form, text));
+        assert_eq!(keys(ItemsForm::Lines, "a\n\n b \na\n"), "a,b");
+        assert_eq!(keys(ItemsForm::Lines, "\n"), "nothing");
+        assert_eq!(keys(ItemsForm::None, "anything"), "");
+        assert_eq!(keys(ItemsForm::Json, r#"[{"key":"pr:4@a","title":"t"}]"#), "pr:4@a");
+        assert_eq!(keys(ItemsForm::Json, "{}"), "failed");
+        assert_eq!(keys(ItemsForm::Lines, &"x".repeat(201)), "failed");
+        assert_eq!(keys(ItemsForm::Lines, "a\u{7}b"), "failed");
+    }
+
+    #[test]
+    fn exit_codes_mean_work_none_and_failure() {
+        let exit = |code| Said::Exit { code, stdout: Some("a\n".to_owned()), complaint: String::new() };
+        let table = [(0, "a"), (1, "nothing"), (2, "failed"), (127, "failed")];
+        for (code, expected) in table {
+            assert_eq!(told(read(ItemsForm::Lines, exit(code))), expected, "{code}");
+        }
+        let flood = Said::Exit { code: 0, stdout: None, complaint: String::new() };
+        assert_eq!(told(read(ItemsForm::Lines, flood)), "failed");
+    }
+}

@@ -1,0 +1,190 @@
+//! Programs that answer probes: a loop's own command, and for `outdated` the command of the ecosystem whose manifest base has.
+//!
+//! Nothing about newer versions can be known without a registry, so `outdated` asks it, through the loop's own `network`.
+
+use super::command::{self, Said, failed};
+use loopwright_core::round::{Item, Probed};
+use loopwright_core::spec::{Argv, ItemsForm};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// What is started for a probe.
+pub(crate) enum Program {
+    /// The loop's own.
+    Own {
+        /// The command.
+        run: Argv,
+        /// What it prints.
+        items: ItemsForm,
+    },
+    /// An ecosystem's, for newer versions.
+    Newer(&'static Ecosystem, Argv),
+}
+
+/// How newer versions are asked for.
+pub(crate) struct Ecosystem {
+    manifest: &'static str,
+    argv: &'static [&'static str],
+    /// A host its registry is at, for advice.
+    host: &'static str,
+    read: fn(&str) -> Result<Vec<Item>, String>,
+    /// Besides 0, the code that means "there are some".
+    found: i32,
+}
+
+/// In the order in which a repository with several is asked for.
+static ECOSYSTEMS: [Ecosystem; 3] = [
+    Ecosystem {
+        manifest: "Cargo.toml",
+        // What changed is told on standard error.
+        argv: &["sh", "-c", "exec cargo update --dry-run --color never 2>&1"],
+        host: "index.crates.io",
+        read: cargo,
+        found: 0,
+    },
+    Ecosystem {
+        manifest: "package.json",
+        argv: &["npm", "outdated", "--json"],
+        host: "registry.npmjs.org",
+        read: npm,
+        found: 1,
+    },
+    Ecosystem {
+        manifest: "go.mod",
+        argv: &[
+            "go",
+            "list",
+            "-mod=mod",
+            "-u",
+            "-m",
+            "-f",
+            "{{if .Update}}{{if not .Indirect}}{{.Path}}@{{.Update.Version}}{{end}}{{end}}",
+            "all",
+        ],
+        host: "proxy.golang.org",
+        read: go,
+        found: 0,
+    },
+];
+
+/// The program for a base with these files, or why there is none.
+pub(super) fn of(paths: &BTreeSet<String>, network: &[String]) -> Result<Program, String> {
+    let Some(known) = ECOSYSTEMS.iter().find(|known| paths.contains(known.manifest)) else {
+        let names: Vec<&str> = ECOSYSTEMS.iter().map(|known| known.manifest).collect();
+        return Err(format!("`probe: outdated` knows {}, and base has none of them at its root", names.join(", ")));
+    };
+    if network.is_empty() {
+        let text = "`probe: outdated` asks a registry, and the loop has no network";
+        return Err(format!("{text}; for {} add `network: [{}]`", known.manifest, known.host));
+    }
+    Ok(Program::Newer(known, known.argv.iter().map(|word| (*word).to_owned()).collect()))
+}
+
+impl Program {
+    pub(crate) fn argv(&self) -> &[String] {
+        match self {
+            Self::Own { run, .. } | Self::Newer(_, run) => run,
+        }
+    }
+
+    /// What is told while it runs.
+    pub(crate) fn shown(&self) -> String {
+        self.argv().join(" ")
+    }
+
+    /// What its end means.
+    pub(crate) fn read(&self, said: Said) -> Probed {
+        match (self, said) {
+            (Self::Own { items, .. }, said) => command::read(*items, said),
+            (Self::Newer(known, _), Said::Exit { code, stdout: Some(text), complaint }) => {
+                if code != 0 && code != known.found {
+                    return failed(&format!("asking for newer versions ended with code {code}: {complaint}"));
+                }
+                (known.read)(&text).map_or_else(|text| failed(&text), command::checked)
+            }
+            (Self::Newer(..), Said::Exit { .. }) => failed("the probe printed more than is read"),
+            (Self::Newer(..), Said::Failed(text)) => failed(&text),
+            (Self::Newer(..), Said::Stopped) => failed("the probe was stopped"),
+        }
+    }
+}
+
+fn item(name: &str, from: Option<&str>, to: &str) -> Item {
+    let title = from.map(|from| format!("{name} {from} can be {to}"));
+    Item { key: format!("{name}@{to}"), title, data: None }
+}
+
+/// `    Updating serde v1.0.1 -> v1.0.2`
+fn cargo(text: &str) -> Result<Vec<Item>, String> {
+    let lines = text.lines().filter_map(|line| line.trim().strip_prefix("Updating "));
+    let items = lines.filter_map(|line| {
+        let (before, after) = line.split_once(" -> ")?;
+        let (name, from) = before.split_once(' ')?;
+        let to = after.split_whitespace().next()?;
+        Some(item(name, Some(from.trim_start_matches('v')), to.trim_start_matches('v')))
+    });
+    Ok(items.collect())
+}
+
+/// `{"left-pad": {"current": "1.0.0", "wanted": "1.0.2", "latest": "2.0.0"}}`; what is not installed has no `current`.
+fn npm(text: &str) -> Result<Vec<Item>, String> {
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let all: Value = serde_json::from_str(text).map_err(|error| format!("npm printed no JSON: {error}"))?;
+    let Some(all) = all.as_object() else { return Err("npm printed no list of packages".to_owned()) };
+    let items = all.iter().filter_map(|(name, facts)| {
+        // A package that several parts need is a list.
+        let facts = facts.as_array().and_then(|all| all.first()).unwrap_or(facts);
+        let fact = |key: &str| facts.get(key).and_then(Value::as_str);
+        let (has, latest) = (fact("current").or(fact("wanted")), fact("latest")?);
+        (has != Some(latest)).then(|| item(name, has, latest))
+    });
+    Ok(items.collect())
+}
+
+fn go(text: &str) -> Result<Vec<Item>, String> {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    Ok(lines.filter_map(|line| line.split_once('@')).map(|(name, to)| item(name, None, to)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(items: Result<Vec<Item>, String>) -> Vec<String> {
+        items.expect("can be read").into_iter().map(|item| item.key).collect()
+    }
+
+    #[test]
+    fn newer_versions_are_items_bound_to_the_version() {
+        let printed = "    Updating crates.io index\n     Locking 2 packages to latest compatible versions\n\
+            \x20   Updating serde v1.0.1 -> v1.0.220\n    Updating a-b v0.1.0 -> v0.1.2 (available: v2.0.0)\n\
+            warning: not updating lockfile due to dry run\n";
+        assert_eq!(keys(cargo(printed)), ["serde@1.0.220", "a-b@0.1.2"]);
+        let printed = r#"{"left-pad":{"current":"1.0.0","wanted":"1.0.2","latest":"2.0.0"},
+            "absent":{"wanted":"3.1.0","latest":"3.1.0"},"@a/b":[{"wanted":"1.0.0","latest":"1.1.0"}]}"#;
+        assert_eq!(keys(npm(printed)), ["left-pad@2.0.0", "@a/b@1.1.0"]);
+        assert_eq!(keys(npm("")), [""; 0]);
+        assert!(npm("[]").is_err() && npm("oops").is_err());
+        assert_eq!(keys(go("golang.org/x/text@v0.3.8\n\n")), ["golang.org/x/text@v0.3.8"]);
+    }
+
+    #[test]
+    fn what_cannot_be_known_offline_is_said() {
+        let paths = |name: &str| BTreeSet::from([name.to_owned()]);
+        let why = |paths, network: &[String]| of(&paths, network).err().unwrap_or_default();
+        assert!(why(paths("Makefile"), &[]).contains("knows Cargo.toml, package.json, go.mod"));
+        assert!(why(paths("package.json"), &[]).contains("registry.npmjs.org"));
+        assert_eq!(why(paths("go.mod"), &["proxy.golang.org".to_owned()]), "");
+    }
+
+    #[test]
+    fn npm_says_by_code_one_that_there_are_some() {
+        let known = of(&BTreeSet::from(["package.json".to_owned()]), &["registry.npmjs.org".to_owned()]);
+        let program = known.ok().expect("npm");
+        let said = |code| Said::Exit { code, stdout: Some("{}".to_owned()), complaint: "no network".to_owned() };
+        assert_eq!(program.read(said(1)), Probed::Nothing);
+        assert!(matches!(program.read(said(2)), Probed::Failed { text } if text.contains("no network")));
+    }
+}

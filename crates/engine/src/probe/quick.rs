@@ -1,0 +1,59 @@
+//! Where a branch is, read from git's files without a process. Only what is written plainly is believed; for everything else
+//! git is asked.
+
+use crate::git::UserRepo;
+use std::io::Read as _;
+use std::path::Path;
+
+/// A file of one branch.
+const LOOSE_MAX: u64 = 1 << 10;
+/// The file of packed branches.
+const PACKED_MAX: u64 = 4 << 20;
+
+/// A branch and its commit; without a branch, HEAD is detached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct At {
+    pub(super) branch: Option<String>,
+    pub(super) oid: String,
+}
+
+/// Where the base of a loop is; `None` when only git can say.
+pub(super) fn base(repo: &UserRepo, base: Option<&str>) -> Option<At> {
+    match base {
+        Some(branch) => Some(At { oid: branch_in(&repo.common_dir, branch)?, branch: Some(branch.to_owned()) }),
+        None => {
+            let head = read(&repo.git_dir.join("HEAD"), LOOSE_MAX)?;
+            match head.trim().strip_prefix("ref: refs/heads/") {
+                Some(branch) => {
+                    Some(At { oid: branch_in(&repo.common_dir, branch)?, branch: Some(branch.to_owned()) })
+                }
+                None => Some(At { oid: oid(head.trim())?, branch: None }),
+            }
+        }
+    }
+}
+
+/// The commit of a branch in a repository's folder.
+pub(super) fn branch_in(dir: &Path, branch: &str) -> Option<String> {
+    if branch.split('/').any(|part| part.is_empty() || part.starts_with('.')) {
+        return None;
+    }
+    if let Some(text) = read(&dir.join("refs/heads").join(branch), LOOSE_MAX) {
+        return oid(text.trim());
+    }
+    let packed = read(&dir.join("packed-refs"), PACKED_MAX)?;
+    let line = packed.lines().find_map(|line| line.strip_suffix(branch)?.strip_suffix(" refs/heads/"))?;
+    oid(line)
+}
+
+fn oid(text: &str) -> Option<String> {
+    let is_oid = matches!(text.len(), 40 | 64) && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    is_oid.then(|| text.to_owned())
+}
+
+/// A small text file, whole or not at all.
+pub(super) fn read(path: &Path, most: u64) -> Option<String> {
+    let mut text = String::new();
+    let read = std::fs::File::open(path).ok()?.take(most + 1).read_to_string(&mut text).ok()?;
+    (read as u64 <= most).then_some(text)
+}

@@ -1,0 +1,180 @@
+//! Probes without a round: what they find, what they leave out, and that "no" leaves nothing behind.
+
+use loopwright::git::UserRepo;
+use loopwright::probe::Work;
+use loopwright::proc::Cancel;
+use loopwright::spec::{ItemsForm, ProbeSpec};
+use loopwright::store::{Change, ItemRow, RoundsQuery};
+use loopwright::{Engine, LoopLevel, LoopSpec, Settings};
+use loopwright_testkit::TestRepo;
+use std::path::PathBuf;
+
+struct World {
+    repo: TestRepo,
+    engine: Engine,
+    user: UserRepo,
+    folder: tempfile::TempDir,
+}
+
+impl World {
+    async fn new() -> Self {
+        let (repo, folder) = (TestRepo::new(), tempfile::tempdir().expect("a folder"));
+        repo.write("src/a", "1").write("docs/a", "1").commit("first");
+        let engine = Engine::open(Settings::new(folder.path().join("state"))).await.expect("opens");
+        let user = engine.git().discover(repo.path()).await.expect("a repository");
+        Self { repo, engine, user, folder }
+    }
+
+    async fn ask(&self, spec: &LoopSpec) -> Work {
+        self.engine.probe_only(spec, &self.user, &Cancel::new()).await.expect("can be asked")
+    }
+
+    async fn keys(&self, spec: &LoopSpec) -> Vec<String> {
+        match self.ask(spec).await {
+            Work::None => Vec::new(),
+            Work::Items(items) => items.into_iter().map(|item| item.key).collect(),
+            Work::Failed(text) => vec![format!("failed: {text}")],
+        }
+    }
+
+    async fn settle(&self, spec: &LoopSpec, key: &str, state: &str) {
+        let row = ItemRow {
+            repo: self.user.id.clone(),
+            loop_name: spec.name.clone(),
+            key: key.to_owned(),
+            state: state.to_owned(),
+            failures: 0,
+            round: "r".to_owned(),
+            updated_ms: 1,
+        };
+        self.engine.keep_rows(vec![Change::Item(row)]).await.expect("kept");
+    }
+
+    fn forge(&self) -> PathBuf {
+        self.folder.path().join("state/forge").join(&self.user.id)
+    }
+
+    fn page(&self, path: &str, text: &str) {
+        let path = self.forge().join(path);
+        std::fs::create_dir_all(path.parent().expect("has one")).expect("folders");
+        std::fs::write(path, text).expect("written");
+    }
+}
+
+fn probing(probe: ProbeSpec) -> LoopSpec {
+    let mut spec = LoopSpec::new("look", "look", LoopLevel::L1Report).with_maker_prompt("Look.");
+    spec.on.probe = Some(probe);
+    spec
+}
+
+fn named(name: &str) -> LoopSpec {
+    probing(ProbeSpec::Named(name.to_owned()))
+}
+
+fn command(script: &str, items: ItemsForm) -> LoopSpec {
+    probing(ProbeSpec::Run { run: ["sh", "-c", script].map(str::to_owned).to_vec(), items, batch: 1 })
+}
+
+#[tokio::test]
+async fn commit_is_work_until_it_is_processed_and_the_next_one_is_work_again() {
+    let world = World::new().await;
+    let spec = named("commits");
+    let first = format!("main@{}", world.repo.head());
+    assert_eq!(world.keys(&spec).await, [first.clone()]);
+    world.settle(&spec, &first, "processed").await;
+    assert_eq!(world.ask(&spec).await, Work::None);
+    assert_eq!(world.ask(&spec).await, Work::None);
+    // What is remembered gives way to what is written: a person wants it once more.
+    world.settle(&spec, &first, "failed").await;
+    assert_eq!(world.keys(&spec).await, [first.clone()]);
+    world.settle(&spec, &first, "waiting").await;
+    world.repo.write("src/a", "2").commit("second thoughts");
+    world.repo.git(["pack-refs", "--all"]);
+    let Work::Items(items) = world.ask(&spec).await else { panic!("there is work") };
+    assert_eq!(items[0].key, format!("main@{}", world.repo.head()));
+    assert!(items[0].title.as_deref().is_some_and(|title| title.contains("second thoughts")), "{items:?}");
+    world.repo.git(["checkout", "--quiet", "--detach"]);
+    assert_eq!(world.keys(&spec).await, [format!("HEAD@{}", world.repo.head())]);
+}
+
+#[tokio::test]
+async fn files_are_work_when_base_has_others_at_the_globs() {
+    let world = World::new().await;
+    let mut spec = named("files");
+    assert!(world.keys(&spec).await[0].contains("there are none"));
+    spec.on.files = vec!["src/**".to_owned()];
+    let keys = world.keys(&spec).await;
+    assert!(keys[0].starts_with("files@"), "{keys:?}");
+    world.settle(&spec, &keys[0], "processed").await;
+    world.repo.write("docs/a", "2").commit("elsewhere");
+    assert_eq!(world.ask(&spec).await, Work::None);
+    world.repo.write("src/a", "2");
+    assert_eq!(world.ask(&spec).await, Work::None, "what is not committed is not base");
+    world.repo.commit("here");
+    assert_ne!(world.keys(&spec).await, keys);
+}
+
+#[tokio::test]
+async fn local_forge_s_open_work_is_found_without_the_loop_s_own() {
+    let world = World::new().await;
+    let pulls = named("open-prs");
+    assert_eq!(world.ask(&pulls).await, Work::None);
+    let pull = |state: &str, of: &str| format!("---\nkind: pull-request\nstate: {state}\nhead: abc\nloop: {of}\n---\n\nText\n");
+    world.page("pulls/1.md", &pull("closed", "other"));
+    world.page("pulls/2.md", &pull("open", "look"));
+    world.page("pulls/10.md", &pull("open", "other"));
+    assert_eq!(world.keys(&pulls).await, ["pr-10@abc"]);
+    let issues = named("open-issues");
+    world.page("issues/3/0001-issue.md", "---\nkind: issue-create\nstate: open\ntitle: Sum\n---\n\nIt is wrong.\n");
+    let before = world.keys(&issues).await;
+    assert!(before[0].starts_with("issue-3@"), "{before:?}");
+    world.page("issues/3/0002-comment.md", "---\nkind: issue-comment\nloop: look\n---\n\nI look.\n");
+    assert_eq!(world.keys(&issues).await, before, "what the loop says itself is no news to it");
+    world.page("issues/3/0003-comment.md", "---\nkind: issue-comment\n---\n\nStill wrong.\n");
+    assert_ne!(world.keys(&issues).await, before);
+    let checks = named("failing-ci");
+    world.page("checks/build.md", "---\nstate: failed\nhead: abc\n---\n\nerror\n");
+    world.page("checks/lint.md", "---\nstate: passed\nhead: abc\n---\n");
+    assert_eq!(world.keys(&checks).await, ["ci-build@abc"]);
+    let mut elsewhere = named("open-prs");
+    elsewhere.forge = "github".to_owned();
+    let told = world.keys(&elsewhere).await;
+    assert!(told[0].starts_with("failed:") && told[0].contains("no forge `github` is connected here"), "{told:?}");
+}
+
+#[tokio::test]
+async fn command_s_exit_code_is_its_answer_and_nothing_stays_of_it() {
+    let world = World::new().await;
+    assert_eq!(world.keys(&command("cat src/a; echo; echo two", ItemsForm::Lines)).await, ["1"]);
+    assert_eq!(world.ask(&command("exit 1", ItemsForm::Lines)).await, Work::None);
+    assert_eq!(world.ask(&command("exit 0", ItemsForm::None)).await, Work::Items(Vec::new()));
+    let failed = world.keys(&command("echo broken >&2; exit 3", ItemsForm::Lines)).await;
+    assert_eq!(failed, ["failed: the probe ended with code 3: broken"]);
+    let spec = command("echo one; echo two", ItemsForm::Lines);
+    world.settle(&spec, "one", "processed").await;
+    assert_eq!(world.keys(&spec).await, ["two"]);
+    world.settle(&spec, "two", "waiting").await;
+    assert_eq!(world.ask(&spec).await, Work::None);
+    assert_eq!(world.engine.store().rounds(RoundsQuery::default()).await.expect("read"), []);
+    let rounds = world.folder.path().join("state/workspaces").join(&world.user.id).join("rounds");
+    assert_eq!(std::fs::read_dir(rounds).expect("is there").count(), 0);
+}
+
+#[tokio::test]
+async fn probe_that_wants_several_items_a_round_gets_so_many() {
+    let world = World::new().await;
+    let run = ["sh", "-c", "echo a; echo b; echo c; echo d"].map(str::to_owned).to_vec();
+    let spec = probing(ProbeSpec::Run { run, items: ItemsForm::Lines, batch: 2 });
+    world.settle(&spec, "b", "processed").await;
+    assert_eq!(world.keys(&spec).await, ["a", "c"]);
+}
+
+#[tokio::test]
+async fn outdated_says_what_it_cannot_know() {
+    let world = World::new().await;
+    let told = world.keys(&named("outdated")).await;
+    assert!(told[0].contains("knows Cargo.toml, package.json, go.mod"), "{told:?}");
+    world.repo.write("package.json", "{}").commit("a manifest");
+    let told = world.keys(&named("outdated")).await;
+    assert!(told[0].contains("network: [registry.npmjs.org]"), "{told:?}");
+}
