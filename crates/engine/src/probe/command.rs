@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn items_are_read_by_form_and_said_once() {
-        let keys = |form, text| told(read_items(form, text));
+        let keys = |form, text: &str| told(read_items(form, text));
         assert_eq!(keys(ItemsForm::Lines, "a\n\n b \na\n"), "a,b");
         assert_eq!(keys(ItemsForm::Lines, "\n"), "nothing");
         assert_eq!(keys(ItemsForm::None, "anything"), "");
