@@ -119,7 +119,9 @@ async fn local_forge_s_open_work_is_found_without_the_loop_s_own() {
     let world = World::new().await;
     let pulls = named("open-prs");
     assert_eq!(world.ask(&pulls).await, Work::None);
-    let pull = |state: &str, of: &str| format!("---\nkind: pull-request\nstate: {state}\nhead: abc\nloop: {of}\n---\n\nText\n");
+    let pull = |state: &str, of: &str| {
+        format!("---\nkind: pull-request\nstate: {state}\nhead: abc\nloop: {of}\n---\n\nText\n")
+    };
     world.page("pulls/1.md", &pull("closed", "other"));
     world.page("pulls/2.md", &pull("open", "look"));
     world.page("pulls/10.md", &pull("open", "other"));

@@ -121,7 +121,8 @@ impl Engine {
             return Ok(Question::Answered(command::failed("base is no commit")));
         };
         let paths = self.git.paths(repo, &commit).await?;
-        Ok(outdated::of(&paths, &spec.network).map_or_else(|text| Question::Answered(command::failed(&text)), Question::Program))
+        Ok(outdated::of(&paths, &spec.network)
+            .map_or_else(|text| Question::Answered(command::failed(&text)), Question::Program))
     }
 
     /// The loop's base: from the round, from git's files, or from git.

@@ -31,11 +31,7 @@ pub(crate) struct Asker<'a> {
 /// How a program ended.
 pub(crate) enum Said {
     /// By itself: its code, what it printed if that was read whole, and the last line of what it complained.
-    Exit {
-        code: i32,
-        stdout: Option<String>,
-        complaint: String,
-    },
+    Exit { code: i32, stdout: Option<String>, complaint: String },
     /// It could not be asked, or ended otherwise.
     Failed(String),
     /// Somebody asked to stop.
@@ -106,9 +102,8 @@ fn read_items(form: ItemsForm, text: &str) -> Probed {
 
 /// Items within their bounds, each once.
 pub(super) fn checked(items: Vec<Item>) -> Probed {
-    let is_bad = |item: &Item| {
-        item.key.is_empty() || item.key.len() > KEY_MAX || item.key.chars().any(char::is_control)
-    };
+    let is_bad =
+        |item: &Item| item.key.is_empty() || item.key.len() > KEY_MAX || item.key.chars().any(char::is_control);
     if items.len() > ITEMS_MAX || items.iter().any(is_bad) {
         return failed(&format!("a probe gives at most {ITEMS_MAX} items with keys of 1 to {KEY_MAX} bytes"));
     }

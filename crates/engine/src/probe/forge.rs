@@ -1,8 +1,8 @@
 //! What waits in a local forge's folder: open pull requests, open issues, failed checks. It only reads, and it leaves out what
 //! the asking loop wrote itself, so that no loop is work for itself.
 
-use super::command::ITEMS_MAX;
 use super::built_in::DIGITS;
+use super::command::ITEMS_MAX;
 use super::quick;
 use crate::outbox::FrontMatter;
 use loopwright_core::hash;
@@ -59,11 +59,13 @@ impl Reader<'_> {
     pub(super) fn open_issues(&self) -> io::Result<Vec<Item>> {
         let mut items = Vec::new();
         for (number, folder) in numbered(&self.folder.join("issues"), None)?.into_iter().take(ITEMS_MAX) {
-            let mut pages: Vec<Page> = numbered(&folder, Some(".md"))?.iter().filter_map(|(_, path)| Page::read(path)).collect();
+            let mut pages: Vec<Page> =
+                numbered(&folder, Some(".md"))?.iter().filter_map(|(_, path)| Page::read(path)).collect();
             pages.retain(|page| page.is("kind", "issue-create") || !page.is("loop", self.loop_name));
             let said: Vec<&[u8]> = pages.iter().map(|page| page.body.as_bytes()).collect();
             let revision = hash::of_fields(&said)[..DIGITS].to_owned();
-            let first = pages.into_iter().next().filter(|page| page.is("kind", "issue-create") && page.is("state", "open"));
+            let first =
+                pages.into_iter().next().filter(|page| page.is("kind", "issue-create") && page.is("state", "open"));
             items.extend(first.map(|page| page.item(format!("issue-{number}@{revision}"))));
         }
         Ok(items)

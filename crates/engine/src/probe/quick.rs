@@ -24,9 +24,7 @@ pub(super) fn base(repo: &UserRepo, base: Option<&str>) -> Option<At> {
         None => {
             let head = read(&repo.git_dir.join("HEAD"), LOOSE_MAX)?;
             match head.trim().strip_prefix("ref: refs/heads/") {
-                Some(branch) => {
-                    Some(At { oid: branch_in(&repo.common_dir, branch)?, branch: Some(branch.to_owned()) })
-                }
+                Some(branch) => Some(At { oid: branch_in(&repo.common_dir, branch)?, branch: Some(branch.to_owned()) }),
                 None => Some(At { oid: oid(head.trim())?, branch: None }),
             }
         }

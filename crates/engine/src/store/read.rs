@@ -322,7 +322,9 @@ impl Store for SqlStore {
     fn has_signal<'a>(&'a self, repo: &'a str, loop_name: &'a str, prefix: &'a str) -> Answer<'a, bool> {
         // Compared by characters and not by order, which depends on a database's collation.
         let rest = "WHERE repo = $1 AND loop_name = $2 AND substr(\"key\", 1, length($3)) = $4 LIMIT 1";
-        Box::pin(async move { Ok(!self.timed::<SignalRow>(rest, args![repo, loop_name, prefix, prefix]).await?.is_empty()) })
+        Box::pin(
+            async move { Ok(!self.timed::<SignalRow>(rest, args![repo, loop_name, prefix, prefix]).await?.is_empty()) },
+        )
     }
 
     fn flags(&self) -> Answer<'_, Vec<FlagRow>> {

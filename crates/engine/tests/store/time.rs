@@ -114,7 +114,9 @@ pub(crate) async fn signal_is_heard_once_and_taken_once(place: Place) {
     let kept = store.signal("repo-1", "fix", "b").await.expect("signal").expect("it is known");
     assert_eq!(kept.taken_ms, Some(1_000));
     store.append(rows([Change::NewSignal(signal("push:Main_1:x", 4))])).await.expect("append");
-    for (prefix, is_there) in [("push:Main_1:", true), ("push:main_1:", false), ("push:Main%", false), ("push:MainX1:", false)] {
+    for (prefix, is_there) in
+        [("push:Main_1:", true), ("push:main_1:", false), ("push:Main%", false), ("push:MainX1:", false)]
+    {
         assert_eq!(store.has_signal("repo-1", "fix", prefix).await.expect("read"), is_there, "{prefix}");
     }
     assert!(!store.has_signal("repo-1", "other", "push:").await.expect("read"));
