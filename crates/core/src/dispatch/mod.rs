@@ -4,12 +4,31 @@
 //! survive a crash is in them. A dispatcher that is thrown away and made anew from what was kept goes on as if nothing
 //! had happened, except that occurrences that waited are found again. Finding due moments is [`crate::cadence`]'s, and
 //! starting rounds is the engine's.
+//!
+//! - Every due at or before a loop's mark has its receipt. One that waits keeps the mark behind it.
+//! - A loop has one round at a time, whoever started it.
+//! - A new loop and one whose cadence was edited begin now; nothing before that is made up for.
+//! - Time that goes back repeats nothing, because the mark stays; time that is more than an hour behind the last recorded
+//!   moment is not believed at all.
+//! - One look costs the logarithm of the number of loops: each has one timer, and whoever lacks a slot or a lock is
+//!   parked there until it is free.
 
+mod arrive;
+mod begin;
 mod entry;
+mod explain;
+mod failure;
+mod member;
 mod message;
 mod of_spec;
+mod out;
+mod queue;
 mod receipt;
+mod reload;
+mod resolve;
+mod slots;
 mod standing;
+mod steer;
 mod why;
 mod why_text;
 
@@ -19,14 +38,43 @@ pub use receipt::{Fate, Receipt, occurrence};
 pub use standing::{Frozen, Paused, Standing, Wait};
 pub use why::{Hold, Holder, SlotLimit, Why};
 
+use arrive::{Around, arrive};
+use member::Member;
+use out::Out;
+use queue::{Queue, Rank};
+use slots::Slots;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A due that is seen so much after its moment came while nobody looked.
+pub(crate) const LATE_MS: i64 = 60_000;
+/// A clock that is more than this behind the last recorded moment is not believed.
+pub const CLOCK_TOLERANCE_MS: i64 = 3_600_000;
+/// A look that comes so much too late is told.
+const GAP_MS: i64 = 5 * 60_000;
+/// So long after its own limit a round that still runs is told as stalled.
+const STALL_MS: i64 = 5 * 60_000;
+
 /// Decides what starts when; see the module.
 #[derive(Debug)]
 pub struct Dispatcher {
-    limits: Limits,
-    standings: Vec<Standing>,
-    pending: Vec<Signal>,
+    members: BTreeMap<LoopKey, Member>,
+    /// Where loops stand that are not loaded.
+    standings: BTreeMap<LoopKey, Standing>,
+    /// Signals for loops that are not loaded.
+    strays: BTreeMap<LoopKey, Vec<Signal>>,
+    slots: Slots,
+    queue: Queue,
+    /// The loop that others leave free what it needs, because it has waited for very long.
+    champion: Option<LoopKey>,
+    timers: BTreeSet<(i64, LoopKey)>,
+    tickets: BTreeMap<u64, LoopKey>,
+    last_ticket: u64,
     frozen: Option<Frozen>,
+    is_draining: bool,
+    is_clock_behind: bool,
+    /// The latest moment there ever was.
     seen_ms: i64,
+    out: Out,
 }
 
 impl Dispatcher {
@@ -40,33 +88,193 @@ impl Dispatcher {
         frozen: Option<Frozen>,
         last_seen_ms: i64,
     ) -> Self {
-        Self { limits, standings, pending, frozen, seen_ms: last_seen_ms }
+        let mut strays: BTreeMap<LoopKey, Vec<Signal>> = BTreeMap::new();
+        for signal in pending {
+            strays.entry(signal.key.clone()).or_default().push(signal);
+        }
+        Self {
+            members: BTreeMap::new(),
+            standings: standings.into_iter().map(|standing| (standing.key.clone(), standing)).collect(),
+            strays,
+            slots: Slots::new(limits),
+            queue: Queue::default(),
+            champion: None,
+            timers: BTreeSet::new(),
+            tickets: BTreeMap::new(),
+            last_ticket: 0,
+            frozen,
+            is_draining: false,
+            is_clock_behind: false,
+            seen_ms: last_seen_ms,
+            out: Out::default(),
+        }
     }
 
     /// Lets time pass to `now_ms`, takes the input in, and says what is to be done.
     pub fn step(&mut self, now_ms: i64, input: Input) -> Vec<Command> {
-        self.seen_ms = self.seen_ms.max(now_ms);
-        let _ = (&self.limits, &self.standings, &self.pending, &self.frozen, input);
-        Vec::new()
+        self.look_at_clock(now_ms);
+        self.pass(now_ms);
+        self.take_in(now_ms, input);
+        self.pass(now_ms);
+        self.fill(now_ms);
+        std::mem::take(&mut self.out).commands(&self.members)
     }
 
-    /// When [`Input::Wake`] is wanted next; never, when only an input can change anything.
+    /// When [`Input::Wake`] is wanted next; never, when only another input can change anything.
     #[must_use]
     pub fn next_wake(&self) -> Option<i64> {
-        None
+        if self.is_draining {
+            return None;
+        }
+        if self.is_clock_behind {
+            return Some(self.seen_ms.saturating_sub(CLOCK_TOLERANCE_MS));
+        }
+        self.timers.first().map(|(at_ms, _)| *at_ms)
     }
 
-    /// Why a loop is or is not running.
-    #[must_use]
-    pub fn explain(&self, key: &LoopKey, now_ms: i64) -> Why {
-        let _ = (key, now_ms);
-        Why::Unknown
+    /// Every loop that is loaded, by repository and name.
+    pub fn loops(&self) -> impl Iterator<Item = &LoopKey> {
+        self.members.keys()
     }
 
-    /// What keeps a round from being started by hand: a round of the same loop, or a lock. Limits do not.
+    /// How many rounds run or are being born.
     #[must_use]
-    pub fn hindrance(&self, key: &LoopKey, now_ms: i64) -> Option<Why> {
-        let _ = (key, now_ms);
-        None
+    pub fn running(&self) -> usize {
+        self.slots.runs().count()
+    }
+
+    fn take_in(&mut self, now_ms: i64, input: Input) {
+        match input {
+            Input::Wake => {}
+            Input::Loops(entries) => self.reload(now_ms, entries),
+            Input::Signal(signal) => self.hear(now_ms, signal),
+            Input::Occupied { key, round } => self.occupy(now_ms, key, round),
+            Input::Born { ticket, round } => self.born(now_ms, ticket, round),
+            Input::Unborn { ticket, why, retry_ms } => self.unborn(now_ms, ticket, &why, retry_ms),
+            Input::NoWork { ticket } => self.no_work(now_ms, ticket),
+            Input::Settled { ticket } => self.settled(now_ms, ticket),
+            Input::Ended { key, round, end } => self.ended(now_ms, &key, &round, &end),
+            Input::Proposals { key, open } => self.proposals(now_ms, &key, open),
+            Input::Pause { key, by, why } => self.pause(now_ms, key, by, why),
+            Input::Resume { key } => self.resume(now_ms, &key),
+            Input::Freeze { by, why } => self.freeze(now_ms, by, why),
+            Input::Thaw => self.thaw(now_ms),
+            Input::Drain => self.is_draining = true,
+        }
+    }
+
+    /// A clock that goes back a little changes nothing, because marks stay; one that goes back far is not believed.
+    fn look_at_clock(&mut self, now_ms: i64) {
+        if let Some(expected_ms) = self.next_wake().filter(|at| now_ms.saturating_sub(*at) > GAP_MS) {
+            self.tell(Notice::Gap { expected_ms, now_ms });
+        }
+        let is_behind = now_ms.saturating_add(CLOCK_TOLERANCE_MS) < self.seen_ms;
+        if is_behind && !self.is_clock_behind {
+            self.tell(Notice::ClockBehind { now_ms, seen_ms: self.seen_ms });
+        }
+        if self.is_clock_behind && !is_behind {
+            self.tell(Notice::ClockRight { now_ms });
+        }
+        self.is_clock_behind = is_behind;
+        self.seen_ms = self.seen_ms.max(now_ms);
+    }
+
+    fn tell(&mut self, notice: Notice) {
+        self.out.effect(Command::Tell(notice));
+    }
+
+    /// Whether time passes for loops at all.
+    fn is_live(&self) -> bool {
+        !self.is_draining && !self.is_clock_behind
+    }
+
+    /// Looks at every loop whose moment has come.
+    fn pass(&mut self, now_ms: i64) {
+        while self.is_live() && self.timers.first().is_some_and(|(at_ms, _)| *at_ms <= now_ms) {
+            let Some((_, key)) = self.timers.pop_first() else { return };
+            if let Some(member) = self.members.get_mut(&key) {
+                member.timer_ms = None;
+            }
+            self.watch(now_ms, &key);
+            self.arrive(now_ms, &key);
+            self.look_after(now_ms, &key);
+            self.arm(now_ms, &key);
+        }
+    }
+
+    /// Tells once of a round that has outlived its own limit.
+    fn watch(&mut self, now_ms: i64, key: &LoopKey) {
+        let Some(run) = self.slots.run_mut(key).filter(|run| !run.is_told_stalled) else { return };
+        if run.until_ms.is_some_and(|until_ms| until_ms.saturating_add(STALL_MS) <= now_ms) {
+            run.is_told_stalled = true;
+            let (round, since_ms) = (run.round().cloned(), run.since_ms);
+            self.tell(Notice::Stalled { key: key.clone(), round, since_ms });
+        }
+    }
+
+    /// Takes in what has become due, unless a start of the loop is awaited: what comes after it is settled after it.
+    fn arrive(&mut self, now_ms: i64, key: &LoopKey) {
+        let shut = self.shut(key);
+        let run = self.slots.run(key);
+        let Some(member) = self.members.get_mut(key) else { return };
+        if run.is_some_and(slots::Run::is_starting) || member.next.as_ref().is_none_or(|due| due.start_ms > now_ms) {
+            return;
+        }
+        let around = Around { now_ms, round: run.and_then(slots::Run::round).map(String::as_str), shut };
+        if arrive(member, &around, &mut self.out) {
+            self.cancel_for_due(key);
+        }
+    }
+
+    /// Why nothing of the loop starts at all.
+    fn shut(&self, key: &LoopKey) -> Option<(Fate, String)> {
+        if let Some(frozen) = &self.frozen {
+            return Some((Fate::Stopped, format!("everything is stopped by {}: {}", frozen.by, frozen.why)));
+        }
+        let paused = self.members.get(key)?.standing.paused.as_ref()?;
+        Some((Fate::Paused, format!("paused by {}: {}", paused.by, paused.why)))
+    }
+
+    /// Puts the loop in line or takes it out, as it could or could not start now but for slots and locks.
+    fn look_after(&mut self, now_ms: i64, key: &LoopKey) {
+        let can_start = self.frozen.is_none()
+            && self.slots.run(key).is_none()
+            && self.members.get(key).is_some_and(|member| {
+                member.is_waiting()
+                    && member.standing.paused.is_none()
+                    && member.open < member.entry.open_max
+                    && member.not_before(now_ms).is_none()
+            });
+        match self.members.get(key).filter(|_| can_start) {
+            Some(member) => {
+                let since_ms = member.since_ms.unwrap_or(now_ms);
+                self.queue.enter(Rank::new(member.entry.priority, since_ms, key.clone()));
+            }
+            None => self.leave(key),
+        }
+    }
+
+    /// Sets the loop's one timer to the next moment at which something about it changes by itself.
+    fn arm(&mut self, now_ms: i64, key: &LoopKey) {
+        let run = self.slots.run(key);
+        let Some(member) = self.members.get_mut(key) else { return };
+        let is_starting = run.is_some_and(slots::Run::is_starting);
+        let due_ms = member.next.as_ref().map(|due| due.start_ms).filter(|at| !is_starting || *at > now_ms);
+        let hold_ms = if member.is_waiting() && run.is_none() { member.not_before(now_ms) } else { None };
+        let stall_ms = run.filter(|run| !run.is_told_stalled).and_then(|run| run.until_ms).map(|at| at.saturating_add(STALL_MS));
+        let moment_ms = [due_ms, hold_ms, stall_ms].into_iter().flatten().min();
+        if moment_ms != member.timer_ms {
+            if let Some(old_ms) = member.timer_ms {
+                self.timers.remove(&(old_ms, key.clone()));
+            }
+            member.timer_ms = moment_ms;
+            self.timers.extend(moment_ms.map(|at_ms| (at_ms, key.clone())));
+        }
+    }
+
+    /// After anything about a loop changed.
+    fn refresh(&mut self, now_ms: i64, key: &LoopKey) {
+        self.look_after(now_ms, key);
+        self.arm(now_ms, key);
     }
 }

@@ -1,0 +1,214 @@
+//! What a round's end means for the next one: back-off by the class of failure, and the breaker that pauses a loop which
+//! fails the same way again and again.
+
+use super::receipt::moment;
+use super::{End, LoopKey, Paused, Standing, Wait};
+use crate::hash;
+use crate::outcome::RoundOutcome;
+
+/// The first wait after a failure; it doubles with each further one.
+const FAILED_FIRST_MS: i64 = 60_000;
+/// The longest wait after a failure.
+const FAILED_MOST_MS: i64 = 3_600_000;
+/// How long a provider that names no moment is left alone.
+const PROVIDER_MS: i64 = 15 * 60_000;
+/// Over how long the loops that wait for one provider come back.
+const PROVIDER_SPREAD_MS: u64 = 30_000;
+/// So many times the same failure in a row pause the loop.
+pub(super) const ALIKE_MAX: u32 = 3;
+/// So many failures in a row, of any kind, pause the loop.
+const STREAK_MAX: u32 = 10;
+/// The longest signature that is kept.
+const SIGNATURE_MAX: usize = 200;
+
+/// What follows from an end besides the new standing.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Aftermath {
+    Nothing,
+    /// A provider says later; worth one notice.
+    Limited(i64),
+    /// The breaker opened: a person is to be asked.
+    Asked(String),
+}
+
+/// Takes a round's end into the standing of its loop.
+pub(super) fn settle(standing: &mut Standing, end: &End, now_ms: i64) -> Aftermath {
+    match end.outcome {
+        outcome if outcome.is_success() => {
+            recover(standing);
+            Aftermath::Nothing
+        }
+        RoundOutcome::Interrupted | RoundOutcome::Cancelled => Aftermath::Nothing,
+        RoundOutcome::RateLimited => limited(standing, end.retry_at_ms, now_ms),
+        outcome => {
+            let wait_ms = (outcome == RoundOutcome::Failed).then(|| backoff_ms(standing.streak));
+            failed(standing, outcome.word(), end, wait_ms, now_ms)
+        }
+    }
+}
+
+/// A start that never became a round counts as a failure of ours.
+pub(super) fn unborn(standing: &mut Standing, why: &str, now_ms: i64) -> Aftermath {
+    let signature = Some(format!("unborn: {why}"));
+    let end = End { outcome: RoundOutcome::Failed, signature, retry_at_ms: None, open_proposals: 0 };
+    let wait_ms = Some(backoff_ms(standing.streak));
+    failed(standing, "could not be started", &end, wait_ms, now_ms)
+}
+
+/// Forgets all failures.
+pub(super) fn recover(standing: &mut Standing) {
+    standing.streak = 0;
+    standing.signature = None;
+    standing.wait = None;
+}
+
+fn limited(standing: &mut Standing, retry_at_ms: Option<i64>, now_ms: i64) -> Aftermath {
+    let reset_ms = retry_at_ms.filter(|at| *at > now_ms).unwrap_or(now_ms.saturating_add(PROVIDER_MS));
+    let until_ms = reset_ms.saturating_add(spread(&standing.key));
+    let why = match retry_at_ms {
+        Some(at) => format!("the provider's limit resets at {}", moment(at)),
+        None => "the provider says later and names no moment".to_owned(),
+    };
+    standing.wait = Some(Wait { until_ms, why });
+    Aftermath::Limited(until_ms)
+}
+
+/// A stable delay for each loop, so that those which wait for one reset do not come back at once.
+fn spread(key: &LoopKey) -> i64 {
+    let digest = hash::of_fields(&[key.repo.as_bytes(), key.name.as_bytes()]);
+    let number = u64::from_str_radix(digest.get(..8).unwrap_or("0"), 16).unwrap_or(0);
+    i64::try_from(number % PROVIDER_SPREAD_MS).unwrap_or(0)
+}
+
+fn failed(standing: &mut Standing, what: &str, end: &End, wait_ms: Option<i64>, now_ms: i64) -> Aftermath {
+    standing.streak = standing.streak.saturating_add(1);
+    let alike = count_alike(standing, end.signature.as_deref());
+    let asked = end.retry_at_ms.filter(|at| *at > now_ms);
+    let until_ms = wait_ms.map(|ms| now_ms.saturating_add(ms)).max(asked);
+    let times = standing.streak;
+    standing.wait = until_ms.map(|until_ms| Wait { until_ms, why: format!("{what}, {times} in a row") });
+    let why = if alike >= ALIKE_MAX {
+        format!("ended {what} in the same way {alike} times in a row")
+    } else if times >= STREAK_MAX {
+        format!("did not succeed {times} times in a row, the last time {what}")
+    } else {
+        return Aftermath::Nothing;
+    };
+    standing.wait = None;
+    standing.paused = Some(Paused { since_ms: now_ms, by: "breaker".to_owned(), why: why.clone() });
+    Aftermath::Asked(why)
+}
+
+/// 1, 2, 4 … minutes, at most an hour.
+fn backoff_ms(streak_before: u32) -> i64 {
+    FAILED_FIRST_MS.saturating_mul(1 << streak_before.min(6)).min(FAILED_MOST_MS)
+}
+
+/// Writes down how often in a row the same signature was met, and says it. Failures without one are never alike.
+fn count_alike(standing: &mut Standing, signature: Option<&str>) -> u32 {
+    let Some(signature) = signature.filter(|text| !text.is_empty()) else {
+        standing.signature = None;
+        return 0;
+    };
+    let signature: String = signature.chars().take(SIGNATURE_MAX).collect();
+    let last = standing.signature.as_deref().and_then(|text| text.split_once("x "));
+    let times = match last {
+        Some((times, same)) if same == signature => times.parse::<u32>().unwrap_or(0).saturating_add(1),
+        _ => 1,
+    };
+    standing.signature = Some(format!("{times}x {signature}"));
+    times
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+
+    fn tell(ends: &[(&str, Option<&str>, Option<i64>)]) -> String {
+        let mut standing = Standing::new(LoopKey::new("r", "a"), "f", 0);
+        let mut out = String::new();
+        for (word, signature, retry_at_ms) in ends {
+            let outcome = RoundOutcome::parse(word).expect("an outcome");
+            let signature = signature.map(str::to_owned);
+            let end = End { outcome, signature, retry_at_ms: *retry_at_ms, open_proposals: 0 };
+            let after = settle(&mut standing, &end, 0);
+            let wait = standing.wait.as_ref().map(|wait| format!(" wait {}s", wait.until_ms / 1000)).unwrap_or_default();
+            let paused = standing.paused.as_ref().map(|paused| format!(" paused: {}", paused.why)).unwrap_or_default();
+            let after = if after == Aftermath::Nothing { "" } else { " !" };
+            out += &format!("{word} → streak {}{wait}{paused}{after}\n", standing.streak);
+        }
+        out
+    }
+
+    #[track_caller]
+    fn check(ends: &[(&str, Option<&str>, Option<i64>)], expected: Expect) {
+        expected.assert_eq(&tell(ends));
+    }
+
+    #[test]
+    fn failures_of_different_kinds_wait_longer_each_time_and_end_in_a_pause() {
+        let ends: Vec<_> = (0..10).map(|_| ("failed", None, None)).collect();
+        check(
+            &ends,
+            expect![[r#"
+                failed → streak 1 wait 60s
+                failed → streak 2 wait 120s
+                failed → streak 3 wait 240s
+                failed → streak 4 wait 480s
+                failed → streak 5 wait 960s
+                failed → streak 6 wait 1920s
+                failed → streak 7 wait 3600s
+                failed → streak 8 wait 3600s
+                failed → streak 9 wait 3600s
+                failed → streak 10 paused: did not succeed 10 times in a row, the last time failed !
+            "#]],
+        );
+    }
+
+    #[test]
+    fn the_same_signature_three_times_pauses_and_another_one_between_does_not() {
+        check(
+            &[
+                ("rejected", Some("tests"), None),
+                ("rejected", Some("tests"), None),
+                ("rejected", Some("lint"), None),
+                ("rejected", Some("tests"), None),
+                ("rejected", Some("tests"), None),
+                ("rejected", Some("tests"), None),
+            ],
+            expect![[r#"
+                rejected → streak 1
+                rejected → streak 2
+                rejected → streak 3
+                rejected → streak 4
+                rejected → streak 5
+                rejected → streak 6 paused: ended rejected in the same way 3 times in a row !
+            "#]],
+        );
+    }
+
+    #[test]
+    fn success_forgets_and_a_providers_limit_burns_nothing() {
+        check(
+            &[
+                ("failed", Some("a"), None),
+                ("failed", Some("a"), None),
+                ("rate-limited", None, Some(3_600_000)),
+                ("interrupted", None, None),
+                ("shipped", None, None),
+                ("failed", Some("a"), None),
+                ("over-budget", None, Some(7_200_000)),
+            ],
+            expect![[r#"
+                failed → streak 1 wait 60s
+                failed → streak 2 wait 120s
+                rate-limited → streak 2 wait 3612s !
+                interrupted → streak 2 wait 3612s
+                shipped → streak 0
+                failed → streak 1 wait 60s
+                over-budget → streak 2 wait 7200s
+            "#]],
+        );
+    }
+}

@@ -1,0 +1,233 @@
+//! One loop in the dispatcher's memory: how far its dues were looked at, which of them wait, and which signals do.
+//!
+//! Dues are settled strictly in their order, so that the mark can say in one number which of them have a receipt.
+
+use super::out::Out;
+use super::receipt::{self, moment};
+use super::{Entry, Fate, LoopKey, Receipt, Signal, Standing};
+use crate::cadence::Due;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// The most signals of one loop that wait at a time.
+pub(super) const SIGNALS_MAX: usize = 256;
+/// The most runs of settled dues behind one that waits.
+const AFTER_MAX: usize = 16;
+
+/// A due moment that waits, and what became of later ones, which is told once this one is settled.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) due: Due,
+    pub(super) after: Vec<Receipt>,
+}
+
+/// What a reload wants while a start is awaited.
+#[derive(Debug)]
+pub(super) enum Later {
+    Entry(Box<Entry>),
+    Gone,
+}
+
+/// A loop.
+#[derive(Debug)]
+pub(super) struct Member {
+    pub(super) entry: Entry,
+    pub(super) standing: Standing,
+    /// Every due at or before this has a receipt or is in line.
+    pub(super) cursor_ms: i64,
+    /// The first due after the cursor.
+    pub(super) next: Option<Due>,
+    pub(super) line: VecDeque<Waiting>,
+    pub(super) signals: VecDeque<Signal>,
+    /// Since when something waits.
+    pub(super) since_ms: Option<i64>,
+    /// Not to be tried again before.
+    pub(super) retry_ms: Option<i64>,
+    pub(super) tries: u8,
+    pub(super) open: u32,
+    /// Its place among the timers.
+    pub(super) timer_ms: Option<i64>,
+    pub(super) later: Option<Later>,
+}
+
+impl Member {
+    pub(super) fn new(entry: Entry, standing: Standing) -> Self {
+        let mut member = Self {
+            cursor_ms: standing.mark_ms,
+            next: None,
+            entry,
+            standing,
+            line: VecDeque::new(),
+            signals: VecDeque::new(),
+            since_ms: None,
+            retry_ms: None,
+            tries: 0,
+            open: 0,
+            timer_ms: None,
+            later: None,
+        };
+        member.look_from(member.cursor_ms);
+        member
+    }
+
+    pub(super) fn key(&self) -> &LoopKey {
+        &self.entry.key
+    }
+
+    /// Goes on looking for dues after a moment.
+    pub(super) fn look_from(&mut self, cursor_ms: i64) {
+        self.cursor_ms = cursor_ms;
+        self.next = self.entry.schedule.next_after(cursor_ms);
+    }
+
+    /// How many rounds wait to be started.
+    pub(super) fn queued(&self) -> usize {
+        let items = self.signals.iter().filter(|signal| signal.item.is_some()).count();
+        let loose = usize::from(self.signals.len() > items && self.line.is_empty());
+        self.line.len() + items + loose
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.line.is_empty() || !self.signals.is_empty()
+    }
+
+    /// A due that waits.
+    pub(super) fn push(&mut self, due: Due, out: &mut Out, now_ms: i64) {
+        let (most, fate, reason) = match self.entry.catch_up {
+            crate::spec::CatchUp::All(most) => (
+                usize::try_from(most).unwrap_or(usize::MAX).max(1),
+                Fate::Missed,
+                format!("more than {most} were waiting (`catch_up`)"),
+            ),
+            _ => (1, Fate::Coalesced, "a later occurrence stands for it".to_owned()),
+        };
+        self.since_ms.get_or_insert(due.start_ms);
+        self.line.push_back(Waiting { due, after: Vec::new() });
+        while self.line.len() > most {
+            self.settle_first(fate, &reason, out, now_ms);
+        }
+    }
+
+    /// What became of a due, or of a run of them, that does not wait. It is told after those that do.
+    pub(super) fn skip(&mut self, receipt: Receipt, out: &mut Out) {
+        let Some(last) = self.line.back_mut() else {
+            self.tell(receipt, out);
+            return;
+        };
+        let is_full = last.after.len() >= AFTER_MAX;
+        match last.after.last_mut() {
+            Some(before) if is_full || joins(before, &receipt) => join(before, receipt),
+            _ => last.after.push(receipt),
+        }
+    }
+
+    /// Settles the due that has waited longest.
+    pub(super) fn settle_first(&mut self, fate: Fate, reason: &str, out: &mut Out, now_ms: i64) {
+        if let Some(waiting) = self.line.pop_front() {
+            let receipt = self.receipt_of(&waiting.due, fate, reason.to_owned(), now_ms);
+            self.tell(receipt, out);
+            self.tell_all(waiting.after, out);
+        }
+    }
+
+    /// Settles everything that waits.
+    pub(super) fn settle_all(&mut self, fate: Fate, reason: &str, out: &mut Out, now_ms: i64) {
+        while !self.line.is_empty() {
+            self.settle_first(fate, reason, out, now_ms);
+        }
+        while let Some(signal) = self.signals.pop_front() {
+            out.tell(receipt_of_signal(&signal, fate, reason, now_ms));
+            out.take(signal);
+        }
+        self.since_ms = None;
+        self.retry_ms = None;
+        self.tries = 0;
+    }
+
+    pub(super) fn tell_all(&mut self, receipts: Vec<Receipt>, out: &mut Out) {
+        for receipt in receipts {
+            self.tell(receipt, out);
+        }
+    }
+
+    /// The receipt goes out and the mark goes on with it.
+    pub(super) fn tell(&mut self, receipt: Receipt, out: &mut Out) {
+        self.mark(receipt.through_ms.unwrap_or(receipt.due_ms));
+        out.keep(self.key());
+        out.tell(receipt);
+    }
+
+    pub(super) fn mark(&mut self, ms: i64) {
+        self.standing.mark_ms = self.standing.mark_ms.max(ms);
+    }
+
+    pub(super) fn receipt_of(&self, due: &Due, fate: Fate, reason: String, now_ms: i64) -> Receipt {
+        Receipt {
+            key: self.key().clone(),
+            occurrence: receipt::occurrence(due.at_ms),
+            due_ms: due.at_ms,
+            trigger: due.cadence.clone(),
+            fate,
+            reason,
+            round: None,
+            count: 1,
+            through_ms: None,
+            at_ms: now_ms,
+        }
+    }
+
+    /// The moment before which nothing of the loop starts, although something waits.
+    pub(super) fn not_before(&self, now_ms: i64) -> Option<i64> {
+        let wait_ms = self.standing.wait.as_ref().map(|wait| wait.until_ms);
+        let quiet_ms = self.entry.schedule.quiet_until(now_ms);
+        [self.retry_ms, wait_ms, quiet_ms].into_iter().flatten().filter(|at| *at > now_ms).max()
+    }
+
+    /// What is left waiting goes to the back of the line.
+    pub(super) fn wait_anew(&mut self, now_ms: i64) {
+        self.since_ms = self.is_waiting().then_some(now_ms);
+    }
+}
+
+/// What became of a signal.
+pub(super) fn receipt_of_signal(signal: &Signal, fate: Fate, reason: &str, now_ms: i64) -> Receipt {
+    Receipt {
+        key: signal.key.clone(),
+        occurrence: signal.occurrence.clone(),
+        due_ms: signal.at_ms,
+        trigger: Arc::clone(&signal.trigger),
+        fate,
+        reason: reason.to_owned(),
+        round: None,
+        count: 1,
+        through_ms: None,
+        at_ms: now_ms,
+    }
+}
+
+/// Whether a receipt goes on where another ends: the same of the same loop, of a later due.
+pub(super) fn joins(before: &Receipt, next: &Receipt) -> bool {
+    let is_due = |receipt: &Receipt| receipt.occurrence.starts_with("due:");
+    before.key == next.key
+        && before.fate == next.fate
+        && before.reason == next.reason
+        && before.trigger == next.trigger
+        && before.fate != Fate::Started
+        && is_due(before)
+        && is_due(next)
+}
+
+/// Makes one receipt of two.
+pub(super) fn join(before: &mut Receipt, next: Receipt) {
+    before.count = before.count.saturating_add(next.count);
+    before.through_ms = Some(next.through_ms.unwrap_or(next.due_ms));
+}
+
+/// How late something is, for people.
+pub(super) fn late(due: &Due, now_ms: i64) -> String {
+    let shifted = if due.shifted { ", moved out of the gap of a clock change" } else { "" };
+    match now_ms.saturating_sub(due.start_ms) {
+        ms if ms <= super::LATE_MS => format!("due{shifted}"),
+        _ => format!("due{shifted}, made up for: it should have started at {}", moment(due.start_ms)),
+    }
+}

@@ -1,0 +1,60 @@
+//! What one step decides, gathered in the order in which it is to be done: rows first, effects after them.
+
+use super::member::{Member, join, joins};
+use super::{Command, LoopKey, Receipt, Signal, Standing};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The decisions of one step.
+#[derive(Debug, Default)]
+pub(super) struct Out {
+    receipts: Vec<Receipt>,
+    keep: BTreeSet<LoopKey>,
+    gone: Vec<Standing>,
+    taken: Vec<Signal>,
+    effects: Vec<Command>,
+}
+
+impl Out {
+    /// A receipt; one that goes on where the last ended is made one with it.
+    pub(super) fn tell(&mut self, receipt: Receipt) {
+        match self.receipts.last_mut() {
+            Some(before) if joins(before, &receipt) => join(before, receipt),
+            _ => self.receipts.push(receipt),
+        }
+    }
+
+    /// The standing of a loop has changed.
+    pub(super) fn keep(&mut self, key: &LoopKey) {
+        if !self.keep.contains(key) {
+            self.keep.insert(key.clone());
+        }
+    }
+
+    /// The last standing of a loop that was taken away.
+    pub(super) fn keep_gone(&mut self, standing: Standing) {
+        self.keep.remove(&standing.key);
+        self.gone.push(standing);
+    }
+
+    /// A signal that is settled.
+    pub(super) fn take(&mut self, signal: Signal) {
+        self.taken.push(signal);
+    }
+
+    /// Something to be done after the rows are durable.
+    pub(super) fn effect(&mut self, command: Command) {
+        self.effects.push(command);
+    }
+
+    /// All of it, with the standings as they are now.
+    pub(super) fn commands(self, members: &BTreeMap<LoopKey, Member>) -> Vec<Command> {
+        let Self { receipts, keep, gone: mut standings, taken, effects } = self;
+        standings.extend(keep.iter().filter_map(|key| members.get(key)).map(|member| member.standing.clone()));
+        let mut commands = Vec::with_capacity(effects.len() + 1);
+        if !(receipts.is_empty() && standings.is_empty() && taken.is_empty()) {
+            commands.push(Command::Keep { receipts, standings, taken });
+        }
+        commands.extend(effects);
+        commands
+    }
+}

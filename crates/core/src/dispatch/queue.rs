@@ -1,0 +1,105 @@
+//! The order in which loops that could start now do so: priority, then waiting since, then name. A loop that lacks
+//! something is parked at what it lacks, so that nobody looks at it before that is free.
+
+use super::LoopKey;
+use super::slots::Resource;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Who goes first is less.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rank {
+    priority: Reverse<i64>,
+    pub(super) since_ms: i64,
+    key: LoopKey,
+}
+
+impl Rank {
+    pub(super) fn new(priority: i64, since_ms: i64, key: LoopKey) -> Self {
+        Self { priority: Reverse(priority), since_ms, key }
+    }
+}
+
+#[derive(Debug)]
+enum Place {
+    Ready,
+    Parked(Resource),
+}
+
+/// Loops that could start now, but for slots and locks.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    places: BTreeMap<LoopKey, (Rank, Place)>,
+    ready: BTreeSet<Rank>,
+    parked: BTreeMap<Resource, BTreeSet<Rank>>,
+}
+
+impl Queue {
+    /// Puts a loop in line; one that is there already with the same rank stays where it is.
+    pub(super) fn enter(&mut self, rank: Rank) {
+        if self.places.get(&rank.key).is_some_and(|(known, _)| *known == rank) {
+            return;
+        }
+        self.leave(&rank.key.clone());
+        self.ready.insert(rank.clone());
+        self.places.insert(rank.key.clone(), (rank, Place::Ready));
+    }
+
+    /// Takes a loop out of line; says whether it was there.
+    pub(super) fn leave(&mut self, key: &LoopKey) -> bool {
+        let Some((rank, place)) = self.places.remove(key) else { return false };
+        self.take(&rank, &place);
+        true
+    }
+
+    fn take(&mut self, rank: &Rank, place: &Place) {
+        match place {
+            Place::Ready => {
+                self.ready.remove(rank);
+            }
+            Place::Parked(resource) => {
+                if let Some(line) = self.parked.get_mut(resource) {
+                    line.remove(rank);
+                    if line.is_empty() {
+                        self.parked.remove(resource);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Who goes next, as far as the queue knows.
+    pub(super) fn first(&self) -> Option<&LoopKey> {
+        self.ready.first().map(|rank| &rank.key)
+    }
+
+    /// The rank of a loop that is in line.
+    pub(super) fn rank(&self, key: &LoopKey) -> Option<&Rank> {
+        self.places.get(key).map(|(rank, _)| rank)
+    }
+
+    /// Nobody looks at the loop again before the resource is free.
+    pub(super) fn park(&mut self, key: &LoopKey, at: Resource) {
+        self.move_to(key, Place::Parked(at));
+    }
+
+    /// Who would get a resource that became free.
+    pub(super) fn first_at(&self, resource: &Resource) -> Option<&LoopKey> {
+        self.parked.get(resource).and_then(BTreeSet::first).map(|rank| &rank.key)
+    }
+
+    /// Lets a parked loop be looked at again.
+    pub(super) fn unpark(&mut self, key: &LoopKey) {
+        self.move_to(key, Place::Ready);
+    }
+
+    fn move_to(&mut self, key: &LoopKey, to: Place) {
+        let Some((rank, from)) = self.places.remove(key) else { return };
+        self.take(&rank, &from);
+        match &to {
+            Place::Ready => self.ready.insert(rank.clone()),
+            Place::Parked(resource) => self.parked.entry(resource.clone()).or_default().insert(rank.clone()),
+        };
+        self.places.insert(key.clone(), (rank, to));
+    }
+}

@@ -1,0 +1,131 @@
+//! Loops that come, change and go: at the first load and at every reload.
+
+use super::member::{Later, Member};
+use super::slots::{Run, needs};
+use super::{Dispatcher, Entry, Fate, LoopKey, Standing};
+use std::collections::BTreeSet;
+
+impl Dispatcher {
+    pub(super) fn reload(&mut self, now_ms: i64, entries: Vec<Entry>) {
+        let there: BTreeSet<LoopKey> = entries.iter().map(|entry| entry.key.clone()).collect();
+        let gone: Vec<_> = self.members.keys().filter(|key| !there.contains(*key)).cloned().collect();
+        for key in gone {
+            self.drop_or_later(now_ms, &key);
+        }
+        for entry in entries {
+            let key = entry.key.clone();
+            if self.members.contains_key(&key) {
+                self.change_or_later(now_ms, &key, entry);
+            } else {
+                self.register(entry);
+            }
+            self.settle_if_shut(now_ms, &key);
+            self.refresh(now_ms, &key);
+        }
+    }
+
+    /// A loop that was not loaded before. One that is new begins now: nothing before that is made up for.
+    fn register(&mut self, entry: Entry) {
+        let key = entry.key.clone();
+        let fingerprint = entry.schedule.fingerprint();
+        let standing = match self.standings.remove(&key) {
+            Some(known) if known.fingerprint == fingerprint => known,
+            Some(known) => {
+                self.out.keep(&key);
+                Standing {
+                    fingerprint: fingerprint.to_owned(),
+                    mark_ms: known.mark_ms.max(self.seen_ms),
+                    ..known
+                }
+            }
+            None => {
+                self.out.keep(&key);
+                Standing::new(key.clone(), fingerprint, self.seen_ms)
+            }
+        };
+        self.slots.complete(&key, &entry);
+        let mut member = Member::new(entry, standing);
+        let mut signals = self.strays.remove(&key).unwrap_or_default();
+        signals.truncate(super::member::SIGNALS_MAX);
+        member.since_ms = signals.first().map(|signal| signal.at_ms);
+        member.signals = signals.into();
+        self.members.insert(key, member);
+    }
+
+    fn is_starting(&self, key: &LoopKey) -> bool {
+        self.slots.run(key).is_some_and(Run::is_starting)
+    }
+
+    fn change_or_later(&mut self, now_ms: i64, key: &LoopKey, entry: Entry) {
+        if self.is_starting(key) {
+            if let Some(member) = self.members.get_mut(key) {
+                member.later = Some(Later::Entry(Box::new(entry)));
+            }
+        } else {
+            self.change(now_ms, key, entry);
+        }
+    }
+
+    fn drop_or_later(&mut self, now_ms: i64, key: &LoopKey) {
+        if self.is_starting(key) {
+            if let Some(member) = self.members.get_mut(key) {
+                member.later = Some(Later::Gone);
+            }
+        } else {
+            self.drop_member(now_ms, key);
+        }
+    }
+
+    /// What a reload wanted while the answer to a start was awaited.
+    pub(super) fn apply_later(&mut self, now_ms: i64, key: &LoopKey) {
+        match self.members.get_mut(key).and_then(|member| member.later.take()) {
+            Some(Later::Entry(entry)) => self.change(now_ms, key, *entry),
+            Some(Later::Gone) => self.drop_member(now_ms, key),
+            None => {}
+        }
+    }
+
+    /// A loop whose file has changed. An edited cadence begins now; what waited by the old one is settled.
+    fn change(&mut self, now_ms: i64, key: &LoopKey, entry: Entry) {
+        // What it needs and who goes before it may change, so it lines up anew, and others are looked at.
+        self.leave(key);
+        let Some(member) = self.members.get_mut(key) else { return };
+        member.later = None;
+        let is_edited = member.standing.fingerprint != entry.schedule.fingerprint();
+        member.entry = entry;
+        if is_edited {
+            while !member.line.is_empty() {
+                let reason = "the cadence was edited while it waited";
+                member.settle_first(Fate::Missed, reason, &mut self.out, now_ms);
+            }
+            member.standing.fingerprint = member.entry.schedule.fingerprint().to_owned();
+            member.mark(self.seen_ms);
+            member.look_from(member.standing.mark_ms);
+            if !member.is_waiting() {
+                member.since_ms = None;
+            }
+            self.out.keep(key);
+        }
+        let needs = needs(&member.entry);
+        needs.iter().for_each(|need| self.offer(need));
+    }
+
+    /// A loop whose file is gone. Should it come back, it begins then.
+    fn drop_member(&mut self, now_ms: i64, key: &LoopKey) {
+        self.leave(key);
+        let Some(mut member) = self.members.remove(key) else { return };
+        if let Some(at_ms) = member.timer_ms {
+            self.timers.remove(&(at_ms, key.clone()));
+        }
+        while !member.line.is_empty() {
+            let reason = "the loop was taken away while it waited";
+            member.settle_first(Fate::Stopped, reason, &mut self.out, now_ms);
+        }
+        if !member.signals.is_empty() {
+            self.strays.insert(key.clone(), member.signals.into());
+        }
+        let standing = Standing { fingerprint: String::new(), ..member.standing };
+        self.out.keep_gone(standing.clone());
+        self.standings.insert(key.clone(), standing);
+    }
+}

@@ -1,0 +1,168 @@
+//! What people and the outside say: signals, pause and resume, the global stop and its end, open proposals.
+
+use super::failure;
+use super::member::{SIGNALS_MAX, receipt_of_signal};
+use super::slots::{Run, RunPhase};
+use super::{Command, Dispatcher, Fate, Frozen, LoopKey, Paused, Signal, Standing};
+use crate::spec::Overlap;
+
+/// The most signals that are held for loops which are not loaded; more of them stay in the store.
+const STRAYS_MAX: usize = 256;
+
+impl Dispatcher {
+    pub(super) fn hear(&mut self, now_ms: i64, signal: Signal) {
+        let key = signal.key.clone();
+        let shut = self.shut(&key);
+        let Some(member) = self.members.get_mut(&key) else {
+            let strays = self.strays.entry(key).or_default();
+            if strays.len() < STRAYS_MAX {
+                strays.push(signal);
+            }
+            return;
+        };
+        let waiting = member.signals.len();
+        let settled = match (shut, &signal.item) {
+            (Some(shut), _) => Some(shut),
+            (None, _) if waiting < SIGNALS_MAX => None,
+            (None, None) if member.signals.iter().any(|other| other.item.is_none()) => {
+                Some((Fate::Coalesced, format!("joins {waiting} events that wait")))
+            }
+            (None, _) => Some((Fate::Missed, format!("{waiting} events are waiting already"))),
+        };
+        match settled {
+            Some((fate, reason)) => {
+                self.out.tell(receipt_of_signal(&signal, fate, &reason, now_ms));
+                self.out.take(signal);
+            }
+            None => {
+                let is_loose = signal.item.is_none();
+                member.since_ms.get_or_insert(now_ms);
+                member.signals.push_back(signal);
+                if is_loose {
+                    self.cancel_for_due(&key);
+                }
+            }
+        }
+        self.refresh(now_ms, &key);
+    }
+
+    pub(super) fn proposals(&mut self, now_ms: i64, key: &LoopKey, open: u32) {
+        if let Some(member) = self.members.get_mut(key) {
+            member.open = open;
+            self.refresh(now_ms, key);
+        }
+    }
+
+    pub(super) fn pause(&mut self, now_ms: i64, key: LoopKey, by: String, why: String) {
+        let paused = Some(Paused { since_ms: now_ms, by, why });
+        if let Some(member) = self.members.get_mut(&key) {
+            member.standing.paused = paused;
+            self.keep_standing(&key);
+            self.settle_if_shut(now_ms, &key);
+            self.refresh(now_ms, &key);
+            return;
+        }
+        let seen_ms = self.seen_ms;
+        let standing =
+            self.standings.entry(key.clone()).or_insert_with(|| Standing::new(key.clone(), "", seen_ms));
+        standing.paused = paused;
+        self.out.keep_gone(standing.clone());
+    }
+
+    pub(super) fn resume(&mut self, now_ms: i64, key: &LoopKey) {
+        if let Some(standing) = self.standings.get_mut(key) {
+            standing.paused = None;
+            failure::recover(standing);
+            self.out.keep_gone(standing.clone());
+        }
+        let Some(member) = self.members.get_mut(key) else { return };
+        member.standing.paused = None;
+        failure::recover(&mut member.standing);
+        member.retry_ms = None;
+        self.keep_standing(key);
+        self.refresh(now_ms, key);
+    }
+
+    pub(super) fn freeze(&mut self, now_ms: i64, by: String, why: String) {
+        self.frozen = Some(Frozen { since_ms: now_ms, by, why });
+        let keys: Vec<_> = self.members.keys().cloned().collect();
+        for key in &keys {
+            self.settle_if_shut(now_ms, key);
+            self.refresh(now_ms, key);
+        }
+        let running: Vec<_> = self.slots.runs().map(|(key, _)| key.clone()).collect();
+        running.iter().for_each(|key| self.cancel_if_frozen(key));
+    }
+
+    pub(super) fn thaw(&mut self, now_ms: i64) {
+        self.frozen = None;
+        let was_behind = std::mem::take(&mut self.is_clock_behind);
+        let keys: Vec<_> = self.members.keys().cloned().collect();
+        for key in &keys {
+            if was_behind {
+                self.take_clock_as_it_is(now_ms, key);
+            }
+            self.refresh(now_ms, key);
+        }
+        if was_behind {
+            self.seen_ms = now_ms;
+        }
+    }
+
+    /// Marks that lie ahead would keep the loop still until the clock gets there. What waits lies ahead too and comes
+    /// again; an occurrence that already has a receipt is not started twice, because the store knows it.
+    fn take_clock_as_it_is(&mut self, now_ms: i64, key: &LoopKey) {
+        let is_starting = self.slots.run(key).is_some_and(Run::is_starting);
+        let Some(member) = self.members.get_mut(key) else { return };
+        if is_starting || member.standing.mark_ms <= now_ms && member.cursor_ms <= now_ms {
+            return;
+        }
+        member.line.clear();
+        member.standing.mark_ms = now_ms;
+        member.standing.wait = None;
+        member.retry_ms = None;
+        member.look_from(now_ms);
+        self.out.keep(key);
+    }
+
+    /// Keeps the standing of a loop, also when the birth of a round is about to write an older one.
+    fn keep_standing(&mut self, key: &LoopKey) {
+        self.out.keep(key);
+        if let Some(Run { phase: RunPhase::Starting(starting), .. }) = self.slots.run_mut(key) {
+            starting.is_outdated = true;
+        }
+    }
+
+    /// What waits is settled when nothing of the loop starts any more; what comes after an awaited start, after it.
+    pub(super) fn settle_if_shut(&mut self, now_ms: i64, key: &LoopKey) {
+        let Some((fate, reason)) = self.shut(key) else { return };
+        if self.slots.run(key).is_some_and(Run::is_starting) {
+            return;
+        }
+        if let Some(member) = self.members.get_mut(key) {
+            member.settle_all(fate, &reason, &mut self.out, now_ms);
+        }
+    }
+
+    /// `overlap: cancel`: what is due wants the place of what runs.
+    pub(super) fn cancel_for_due(&mut self, key: &LoopKey) {
+        if self.members.get(key).is_some_and(|member| member.entry.overlap == Overlap::Cancel) {
+            self.cancel(key, "the loop is due again (`overlap: cancel`)".to_owned());
+        }
+    }
+
+    pub(super) fn cancel_if_frozen(&mut self, key: &LoopKey) {
+        if let Some(frozen) = &self.frozen {
+            let why = format!("everything is stopped by {}: {}", frozen.by, frozen.why);
+            self.cancel(key, why);
+        }
+    }
+
+    fn cancel(&mut self, key: &LoopKey, why: String) {
+        let Some(run) = self.slots.run_mut(key).filter(|run| !run.is_cancelled) else { return };
+        if let Some(round) = run.round().cloned() {
+            run.is_cancelled = true;
+            self.out.effect(Command::Cancel { key: key.clone(), round, why });
+        }
+    }
+}
