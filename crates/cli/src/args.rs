@@ -87,6 +87,8 @@ pub(crate) enum Verb {
     Why(verbs::why::Args),
     /// Remove what is no longer needed
     Gc(verbs::gc::Args),
+    /// Make a loop take its items anew, and drop what it remembers
+    Forget(verbs::forget::Args),
     /// Start another round like an ended one
     Retry(verbs::retry::Args),
     /// Put a round's candidate on a new branch of your repository

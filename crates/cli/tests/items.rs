@@ -78,6 +78,50 @@ fn an_item_that_fails_three_times_goes_to_the_inbox_and_is_left_alone() {
 }
 
 #[test]
+fn what_a_loop_knows_of_its_items_is_shown_as_the_seed_has_it_and_can_be_forgotten() {
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright")).with_env("USER", "ada");
+    let repo = world(&env, "echo ada@1\necho bob@1\n", GREET);
+    let first = run(&env, &repo, &[]);
+    repo.write(".loopwright/greet.script", "@ maker\nexit 3\n");
+    assert_eq!(run(&env, &repo, &[])["outcome"], "failed");
+    let show = || env.loopwright_in(repo.path(), ["show", "greeter", "--json"]).success().json();
+    let shown = show();
+    let state = &shown["state"];
+    assert_eq!(state["metrics"]["runs"], 2);
+    assert_eq!((&state["metrics"]["successes"], &state["metrics"]["items_processed"]), (&1.into(), &1.into()));
+    assert!(state["processed"]["ada@1"].is_string(), "{state}");
+    let failure = &state["failures"][0];
+    assert_eq!(
+        (&failure["item"], &failure["retries"], &failure["given_up"]),
+        (&"bob@1".into(), &1.into(), &false.into())
+    );
+    assert!(failure["error"].as_str().is_some_and(|error| !error.is_empty()), "{failure}");
+    assert_eq!(state["last_status"], "failed");
+    assert_eq!(shown["receipts"][1]["round"], first["round"]);
+    assert_eq!(shown["receipts"][1]["receipt"], "started");
+    let page = env.loopwright_in(repo.path(), ["show", "greeter"]).success().transcript();
+    assert!(page.contains("1 processed, 1 failed") && page.contains("bob@1 failed once"), "{page}");
+    assert!(page.contains("failure engine:failure:bob@1 (engine, round "), "{page}");
+
+    let unknown = env.loopwright_in(repo.path(), ["forget", "greeter", "--item", "eve@9"]).code(2).transcript();
+    assert!(unknown.contains("no item `eve@9`"), "{unknown}");
+    let forgot = env.loopwright_in(repo.path(), ["forget", "greeter", "--item", "ada@1"]).success().transcript();
+    assert!(forgot.contains("forgot item ada@1"), "{forgot}");
+    repo.write(".loopwright/greet.script", GREET);
+    assert_eq!(run(&env, &repo, &[])["item"], "ada@1", "it is taken anew");
+    let all = env.loopwright_in(repo.path(), ["forget", "greeter", "--json"]).success().json();
+    assert_eq!(all["items"].as_array().map(Vec::len), Some(2));
+    assert_eq!(all["memories"], serde_json::json!(["engine:failure:bob@1"]));
+    let after = show();
+    assert_eq!((&after["state"]["processed"], &after["memory"]), (&serde_json::json!({}), &serde_json::json!([])));
+    assert_eq!(after["rounds"].as_array().map(Vec::len), Some(3), "the record stays");
+    let nothing = env.loopwright_in(repo.path(), ["forget", "greeter"]).success().transcript();
+    assert!(nothing.contains("has nothing to forget"), "{nothing}");
+    let _ = env.loopwright_in(repo.path(), ["forget", "nobody"]).code(2);
+    let _ = env.loopwright_in(repo.path(), ["verify"]).success();
+}
+
+#[test]
 fn silence_is_a_no() {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
     let repo = env.repo("house");

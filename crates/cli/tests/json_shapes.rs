@@ -91,7 +91,7 @@ fn lists_have_the_keys_of_the_contract() {
     let (empty, nobody) = (world.json("status", 0), world.json("inbox", 0));
     world.break_a_loop();
     drop(world.json("run fix --item issue-7", 10));
-    for (name, code) in [("look", 0), ("slack", 11), ("talk", 10)] {
+    for (name, code) in [("look", 0), ("slack --item issue-8", 11), ("talk", 10)] {
         drop(world.run(name, code));
     }
     let status = world.json("status", 0);
@@ -118,12 +118,14 @@ fn lists_have_the_keys_of_the_contract() {
     let rounds = world.json("rounds", 0);
     words_at(&rounds, "rounds[].outcome", OUTCOMES);
     check_shape!("rounds", [&rounds]);
-    let loops = [world.json("show fix", 0), world.json("show look", 0)];
+    let loops = ["fix", "look", "slack"].map(|name| world.json(&format!("show {name}"), 0));
     for shown in &loops {
         values(shown, "receipts[]").into_iter().for_each(|one| has_keys(one, "due trigger receipt reason round"));
-        words_at(shown, "receipts[].receipt", "ran");
+        words_at(shown, "receipts[].receipt", "started");
     }
-    check_shape!("show-loop", &loops);
+    words_at(&loops[1], "memory[].kind", "fact decision failure note");
+    check_shape!("show-loop", &loops, &["state.processed", "state.in_progress"]);
+    check_shape!("forget", [&world.json("forget slack", 0)]);
 }
 
 #[test]

@@ -13,6 +13,7 @@ pub mod hash;
 pub mod human_gate;
 pub mod inventory;
 pub mod level;
+pub mod memory;
 pub mod name;
 pub mod network;
 pub mod outbox;

@@ -1,10 +1,10 @@
-//! Makes room: workspaces of ended rounds, and transcripts, reports and evidence past their retention. Rounds that run, wait
-//! or have something undelivered keep everything; the journal is never touched.
+//! Makes room: workspaces of ended rounds, and transcripts, reports, evidence, receipts and taken signals past their retention.
+//! Rounds that run, wait or have something undelivered keep everything; the journal is never touched.
 
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::places::PlaceError;
-use crate::store::{RoundRow, Store};
+use crate::store::{Aged, AgedBefore, Batch, Change, RoundRow, Store};
 use crate::workspace;
 use std::collections::HashSet;
 use std::fs;
@@ -12,6 +12,11 @@ use std::path::{Path, PathBuf};
 
 /// How many undelivered items are looked at; more than this and evidence is left alone altogether.
 const PENDING_MAX: u32 = 10_000;
+
+/// How many rows of a kind go in one transaction.
+const PRUNED_AT_ONCE: i64 = 5_000;
+/// A signal that came is known for so long at least, so that the same one sent again is not taken for another.
+const SIGNALS_KEPT_MS: i64 = 7 * 86_400_000;
 
 /// Whether anything is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +64,7 @@ impl GcKind {
 pub struct Retention {
     /// Reports and evidence of rounds that ended before this.
     pub rounds_before_ms: i64,
-    /// Transcripts of rounds that ended before this.
+    /// Transcripts of rounds that ended before this, and receipts and taken signals from before it.
     pub logs_before_ms: i64,
 }
 
@@ -92,6 +97,8 @@ pub struct Swept {
     pub removed: Vec<Removed>,
     /// What could not be removed; it kept nothing else from going.
     pub stuck: Vec<Stuck>,
+    /// Rows that went, or would go: receipts, signals and memories.
+    pub rows: Aged,
 }
 
 /// What may not be touched, and from when on.
@@ -165,7 +172,27 @@ impl Engine {
                 tokio::task::spawn_blocking(move || left.iter().for_each(|path| drop(workspace::remove_tree(path))));
             let _ = gone.await;
         }
-        Ok(remove_all(found, mode))
+        let rows = self.prune(retention, mode).await?;
+        Ok(Swept { rows, ..remove_all(found, mode) })
+    }
+
+    /// Removes rows that nobody asks for any more, a few at a time, so that nobody waits for long.
+    async fn prune(&self, retention: Retention, mode: GcMode) -> Result<Aged, EngineError> {
+        let now_ms = self.now_ms();
+        let before = AgedBefore {
+            receipts_ms: retention.logs_before_ms,
+            signals_ms: retention.logs_before_ms.min(now_ms.saturating_sub(SIGNALS_KEPT_MS)),
+        };
+        let aged = self.store.aged(before, now_ms).await?;
+        if mode == GcMode::List {
+            return Ok(aged);
+        }
+        let most = aged.receipts.max(aged.signals).max(aged.memories);
+        for _ in 0..most.div_euclid(PRUNED_AT_ONCE) + i64::from(most % PRUNED_AT_ONCE > 0) {
+            let prune = Change::Prune { before, limit: u32::try_from(PRUNED_AT_ONCE).unwrap_or(u32::MAX) };
+            self.append(Batch::of_rows(now_ms, vec![prune])).await?;
+        }
+        Ok(aged)
     }
 }
 

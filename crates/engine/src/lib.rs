@@ -86,6 +86,7 @@ pub mod egress;
 pub mod engine;
 mod error;
 mod executor;
+pub mod forget;
 pub mod gates;
 pub mod gc;
 pub mod git;

@@ -8,6 +8,7 @@ use crate::output::safe;
 use crate::view::time::now_ms;
 use loopwright::gc::{GcMode, Removed, Retention, Stuck, Swept};
 use loopwright::proc::Cancel;
+use loopwright::store::Aged;
 use serde_json::json;
 
 #[derive(Debug, clap::Args)]
@@ -51,10 +52,23 @@ fn finish(cx: &Context, swept: &Swept, mode: GcMode) -> Ended {
     let lines: Vec<_> = removed.iter().map(line).collect();
     let document = json!({
         "schema": 1, "dry_run": mode == GcMode::List, "removed": lines, "freed_bytes": freed,
+        "rows": {"receipts": swept.rows.receipts, "signals": swept.rows.signals, "memories": swept.rows.memories},
         "stuck": swept.stuck.iter().map(stuck_line).collect::<Vec<_>>(),
     });
-    cx.out.answer(&document, || page(removed, freed, mode) + &stuck_page(&swept.stuck));
+    cx.out.answer(&document, || page(removed, freed, mode) + &rows_page(swept.rows, mode) + &stuck_page(&swept.stuck));
     Ok(if swept.stuck.is_empty() { Exit::DONE } else { Exit::FAILED })
+}
+
+fn rows_page(rows: Aged, mode: GcMode) -> String {
+    if rows.is_nothing() {
+        return String::new();
+    }
+    let what = match mode {
+        GcMode::Remove => "removed",
+        GcMode::List => "would remove",
+    };
+    let Aged { receipts, signals, memories } = rows;
+    format!("\n{what} from the store: receipts {receipts}, taken signals {signals}, expired memories {memories}")
 }
 
 fn stuck_line(one: &Stuck) -> serde_json::Value {

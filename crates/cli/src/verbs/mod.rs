@@ -9,6 +9,7 @@ pub(crate) mod config;
 pub(crate) mod costs;
 pub(crate) mod deny;
 pub(crate) mod doctor;
+pub(crate) mod forget;
 pub(crate) mod gates;
 pub(crate) mod gc;
 pub(crate) mod inbox;
@@ -98,6 +99,7 @@ fn here(verb: Verb, cx: &Context) -> Ended {
         Verb::Verify(args) => reading(verify::run(args, cx)),
         Verb::Why(args) => reading(why::run(args, cx)),
         Verb::Gc(args) => owning(gc::run(args, cx)),
+        Verb::Forget(args) => owning(forget::run(args, cx)),
         Verb::Retry(args) => owning(retry::run(args, cx)),
         Verb::Take(args) => owning(take::run(args, cx)),
         Verb::Gates(args) => owning(gates::run(args, cx)),

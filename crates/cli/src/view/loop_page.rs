@@ -1,5 +1,6 @@
 //! One loop as a page: what it is, how it stands, its last rounds, and what became of each of its occurrences.
 
+use super::loop_state::Past;
 use super::loops::Here;
 use super::rounds::{RoundLine, Rounds};
 use super::status::LoopLine;
@@ -24,30 +25,8 @@ pub(crate) struct LoopPage {
     gates: Vec<String>,
     output: Vec<&'static str>,
     rounds: Vec<RoundLine>,
-    receipts: Vec<Receipt>,
-}
-
-/// What became of one occurrence.
-#[derive(Debug, Serialize)]
-struct Receipt {
-    due: String,
-    trigger: String,
-    receipt: &'static str,
-    reason: Option<String>,
-    round: Option<String>,
-}
-
-impl From<&RoundLine> for Receipt {
-    /// Every round is the receipt of its occurrence: without a scheduler nothing is skipped or missed.
-    fn from(line: &RoundLine) -> Self {
-        Self {
-            due: line.started.clone(),
-            trigger: line.trigger.clone(),
-            receipt: "ran",
-            reason: None,
-            round: Some(line.round.clone()),
-        }
-    }
+    #[serde(flatten)]
+    past: Past,
 }
 
 impl LoopPage {
@@ -69,6 +48,10 @@ impl LoopPage {
             Some(store) => Rounds::read(store, query).await?,
             None => Rounds::none(),
         };
+        let past = match (store, &line.repo) {
+            (Some(store), Some(repo)) => Past::read(store, repo, name, &rounds.rounds, now).await?,
+            _ => Past::default(),
+        };
         let file = here.and_then(|here| here.file(name));
         let spec = file.map(|file| file.spec.spec());
         Ok(Self {
@@ -78,7 +61,7 @@ impl LoopPage {
             intent: spec.map(|spec| spec.intent.clone()),
             gates: spec.map(gate_names).unwrap_or_default(),
             output: spec.map(|spec| spec.output.iter().map(|one| one.kind.word()).collect()).unwrap_or_default(),
-            receipts: rounds.rounds.iter().map(Receipt::from).collect(),
+            past,
             rounds: rounds.rounds,
         })
     }
@@ -108,6 +91,7 @@ impl LoopPage {
         if !self.rounds.is_empty() {
             page.push_str(&format!("\n{}\n", super::rounds::table(&self.rounds, now, width)));
         }
+        page.push_str(&self.past.render(now, width));
         page + &format!("\nrun it with: loopwright run {}", safe(&line.name))
     }
 }

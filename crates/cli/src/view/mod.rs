@@ -8,6 +8,7 @@ pub(crate) mod find;
 pub(crate) mod inbox;
 pub(crate) mod log;
 pub(crate) mod loop_page;
+pub(crate) mod loop_state;
 pub(crate) mod loops;
 pub(crate) mod page;
 pub(crate) mod rounds;

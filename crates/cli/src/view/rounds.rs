@@ -39,7 +39,7 @@ pub(crate) struct RoundLine {
     pub(crate) summary: String,
     pub(crate) report: Option<String>,
     #[serde(skip)]
-    started_ms: i64,
+    pub(crate) started_ms: i64,
 }
 
 /// What a round cost.

@@ -26,6 +26,9 @@ verdict pass correctness=5@calc.sh:2 scope=5@gate:small tests=4@item:pull-reques
 
 const LOOK: &str = r#"@ maker
 stage report.md "All is well."
+stage memory.jsonl <<END
+{"kind": "fact", "key": "sum", "text": "the sum is looked at by hand"}
+END
 usage none
 
 @ checker

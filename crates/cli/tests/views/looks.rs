@@ -130,13 +130,13 @@ fn shown_loop_has_its_counters_rounds_and_receipts() {
     let place = Place::new();
     let round = place.round("fix", 10);
     let shown = place.run("show fix --json").success().json();
-    let more = ["file", "intent", "gates", "output", "rounds", "receipts"];
+    let more = ["file", "intent", "gates", "output", "rounds", "state", "receipts", "memory"];
     let expected: Vec<_> = ["schema"].into_iter().chain(STATUS_KEYS).chain(more).collect();
     assert_eq!(keys(&shown), expected);
-    assert_eq!(keys(&shown["receipts"][0]), ["due", "trigger", "receipt", "reason", "round"]);
+    assert_eq!(keys(&shown["receipts"][0]), ["due", "trigger", "receipt", "reason", "round", "count", "through"]);
     assert_eq!(
         (&shown["receipts"][0]["receipt"], &shown["receipts"][0]["round"]),
-        (&"ran".into(), &round.as_str().into())
+        (&"started".into(), &round.as_str().into())
     );
     assert_eq!(shown["output"], serde_json::json!(["pull-request"]));
     let page = place.run("show fix").success().stdout();

@@ -100,7 +100,7 @@ fn gc_frees_ended_rounds_and_keeps_what_waits() {
     let ended = place.round("notes", 0);
     let transcripts = |round: &str| place.env.state().join("transcripts").join(round);
     let listed = place.run("gc --days 0 --dry-run --json").success().json();
-    assert_eq!(keys(&listed), ["schema", "dry_run", "removed", "freed_bytes", "stuck"]);
+    assert_eq!(keys(&listed), ["schema", "dry_run", "removed", "freed_bytes", "rows", "stuck"]);
     assert!(transcripts(&ended).exists());
     let removed = place.run("gc --days 0 --json").success().json();
     assert_eq!(removed["removed"], listed["removed"]);

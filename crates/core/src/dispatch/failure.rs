@@ -133,7 +133,8 @@ mod tests {
             let signature = signature.map(str::to_owned);
             let end = End { outcome, signature, retry_at_ms: *retry_at_ms, open_proposals: 0 };
             let after = settle(&mut standing, &end, 0);
-            let wait = standing.wait.as_ref().map(|wait| format!(" wait {}s", wait.until_ms / 1000)).unwrap_or_default();
+            let wait =
+                standing.wait.as_ref().map(|wait| format!(" wait {}s", wait.until_ms / 1000)).unwrap_or_default();
             let paused = standing.paused.as_ref().map(|paused| format!(" paused: {}", paused.why)).unwrap_or_default();
             let after = if after == Aftermath::Nothing { "" } else { " !" };
             out += &format!("{word} → streak {}{wait}{paused}{after}\n", standing.streak);

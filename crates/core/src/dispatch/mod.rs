@@ -261,7 +261,8 @@ impl Dispatcher {
         let is_starting = run.is_some_and(slots::Run::is_starting);
         let due_ms = member.next.as_ref().map(|due| due.start_ms).filter(|at| !is_starting || *at > now_ms);
         let hold_ms = if member.is_waiting() && run.is_none() { member.not_before(now_ms) } else { None };
-        let stall_ms = run.filter(|run| !run.is_told_stalled).and_then(|run| run.until_ms).map(|at| at.saturating_add(STALL_MS));
+        let stall_ms =
+            run.filter(|run| !run.is_told_stalled).and_then(|run| run.until_ms).map(|at| at.saturating_add(STALL_MS));
         let moment_ms = [due_ms, hold_ms, stall_ms].into_iter().flatten().min();
         if moment_ms != member.timer_ms {
             if let Some(old_ms) = member.timer_ms {

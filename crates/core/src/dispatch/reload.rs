@@ -32,11 +32,7 @@ impl Dispatcher {
             Some(known) if known.fingerprint == fingerprint => known,
             Some(known) => {
                 self.out.keep(&key);
-                Standing {
-                    fingerprint: fingerprint.to_owned(),
-                    mark_ms: known.mark_ms.max(self.seen_ms),
-                    ..known
-                }
+                Standing { fingerprint: fingerprint.to_owned(), mark_ms: known.mark_ms.max(self.seen_ms), ..known }
             }
             None => {
                 self.out.keep(&key);

@@ -63,8 +63,7 @@ impl Dispatcher {
             return;
         }
         let seen_ms = self.seen_ms;
-        let standing =
-            self.standings.entry(key.clone()).or_insert_with(|| Standing::new(key.clone(), "", seen_ms));
+        let standing = self.standings.entry(key.clone()).or_insert_with(|| Standing::new(key.clone(), "", seen_ms));
         standing.paused = paused;
         self.out.keep_gone(standing.clone());
     }

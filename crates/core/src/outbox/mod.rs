@@ -23,6 +23,11 @@ pub use sanitise::{Form, SanitiseRules, Sanitised, Treat, sanitise, sanitise_ite
 use crate::spec::ActionKind;
 use serde::{Deserialize, Serialize};
 
+/// A role's text without terminal escapes, control and invisible characters.
+pub(crate) fn plain_text(text: &str) -> String {
+    invisible::strip(text).0
+}
+
 /// One thing that a role wants to send out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -12,6 +12,7 @@ const SKILL_MAX: usize = 32 << 10;
 const SKILLS_MAX: usize = 16;
 const CONTEXT_MAX: usize = 32 << 10;
 const STATE_MAX: usize = 16 << 10;
+const MEMORY_MAX: usize = 24 << 10;
 const ITEM_MAX: usize = 16 << 10;
 const FEEDBACK_MAX: usize = 8 << 10;
 const FEEDBACKS_MAX: usize = 16;
@@ -39,6 +40,8 @@ pub struct MakerBrief {
     pub mark: String,
     /// What was recalled, as JSON.
     pub state: String,
+    /// What the loop remembers, a line each.
+    pub memory: Vec<String>,
     /// The unit of work.
     pub item: Option<WorkItem>,
     /// The attempt, from 1.
@@ -136,6 +139,9 @@ impl MakerBrief {
         if !self.state.trim().is_empty() {
             parts.push(self.data("state", &self.state, STATE_MAX));
         }
+        if !self.memory.is_empty() {
+            parts.push(self.data("memory", &self.memory.join("\n"), MEMORY_MAX));
+        }
         if let Some(item) = &self.item {
             parts.push(self.data("item", &format!("{}\n{}", item.key, item.text), ITEM_MAX));
         }
@@ -177,7 +183,10 @@ impl MakerBrief {
 
 const STAGING: &str = "\
 You may stage these files in the folder that the environment variable LOOPWRIGHT_OUTBOX names (a prefix such as `01-` orders \
-them). One file with an unknown name makes the whole batch refused. When you cannot do the task, write why into CANNOT.md there.";
+them). One file with an unknown name makes the whole batch refused. When you cannot do the task, write why into CANNOT.md there. \
+What later rounds of this loop should know may go into memory.jsonl there, a JSON object a line with `kind` (fact, decision, \
+failure or note), `key` (a short name; the same one replaces) and `text` (at most 1000 bytes): it is kept if this round is \
+accepted, and shown to them as data.";
 
 fn skill(skill: &Named) -> String {
     format!("# Skill: {}\n\n{}\n", plain(&skill.name, 200), plain(&skill.text, SKILL_MAX))

@@ -3,6 +3,7 @@
 use crate::budget::{Account, BudgetLimit, Counted, ModelSpend, Reservation, Spend};
 use crate::gate::GateResult;
 use crate::human_gate::GateDecision;
+use crate::memory::{Notes, Remembered};
 use crate::network::Traffic;
 use crate::outbox::StagedItem;
 use crate::provider::ProviderTrouble;
@@ -203,6 +204,9 @@ pub struct Recalled {
     /// Days and months that this round draws on, as they stand before it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accounts: Vec<Account>,
+    /// What the loop remembers, latest first. Data, never instructions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory: Vec<Remembered>,
 }
 
 /// A probe's answer.
@@ -334,6 +338,9 @@ pub struct Made {
     pub transcript: Option<String>,
     /// Processes that had to be killed after it.
     pub survivors: u32,
+    /// What it wants later rounds to know.
+    #[serde(default, skip_serializing_if = "Notes::is_empty")]
+    pub notes: Notes,
 }
 
 /// A batch of staged items.

@@ -6,6 +6,7 @@ use super::trouble::Patience;
 use crate::budget::{self, Bill, BudgetLimit, Counted, ModelSpend, Reservation, Spend, Usage, settle};
 use crate::gate::GateResult;
 use crate::level::LoopLevel;
+use crate::memory::{Noted, Remembered};
 use crate::network::Traffic;
 use crate::outbox::StagedItem;
 use crate::spec::{Ceilings, Role};
@@ -61,6 +62,8 @@ pub struct Attempt {
     pub checker_tries: u32,
     /// Content hash of the maker's transcript.
     pub transcript: Option<String>,
+    /// What the maker wants later rounds to know.
+    pub notes: Vec<Noted>,
 }
 
 impl Attempt {
@@ -110,6 +113,8 @@ pub struct Facts {
     pub day_micros: u64,
     /// Last rounds, for the maker.
     pub history: Vec<String>,
+    /// What the loop remembers, for the maker.
+    pub memory: Vec<Remembered>,
     /// The item worked on.
     pub item: Option<Item>,
     /// The pinned base.
@@ -171,6 +176,7 @@ impl Facts {
             suspensions: Vec::new(),
             day_micros: 0,
             history: Vec::new(),
+            memory: Vec::new(),
             base: None,
             branch: None,
             baseline: Vec::new(),

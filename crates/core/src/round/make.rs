@@ -5,6 +5,7 @@ use super::facts::Attempt;
 use super::phase::AgentRun;
 use super::trouble::{self, Due};
 use super::{Action, Misfit, Phase, Round, Step};
+use crate::memory;
 use crate::outcome::RoundOutcome;
 use crate::spec::Role;
 
@@ -41,6 +42,11 @@ pub(super) fn made(mut round: Round, made: Made) -> Result<Step, Misfit> {
     attempt.text = made.text;
     attempt.transcript = made.transcript;
     attempt.staged_secrets = made.secrets;
+    attempt.notes = made.notes.kept;
+    if !made.notes.left_out.is_empty() {
+        let text = format!("of {}, this is not remembered: {}", memory::FILE, made.notes.left_out.join("; "));
+        round.facts.because(Stage::Make, "memory", text);
+    }
     if made.survivors > 0 {
         let text = format!("{} processes outlived the maker and were killed", made.survivors);
         round.facts.because(Stage::Make, "survivors", text);

@@ -6,12 +6,22 @@ use crate::budget::Account;
 use crate::level::LoopLevel;
 use crate::outcome::RoundOutcome;
 
+/// The trigger of a round that a person starts.
+const MANUAL: &str = "manual";
+
 pub(super) fn recalled(mut round: Round, recalled: Recalled) -> Result<Step, Misfit> {
     if round.phase != Phase::Recalling {
         return Err(round.misfit("recalled", "nothing is being recalled"));
     }
     round.facts.day_micros = recalled.day_micros;
     round.facts.history = recalled.history;
+    round.facts.memory = recalled.memory;
+    if let Some(key) = settled(&round, &recalled.settled_items) {
+        // The round takes no item, so its end says nothing of one.
+        round.facts.item = None;
+        let text = format!("item `{key}` is done, or waits for a person; only a person starts another round for it");
+        return Ok(round.end(RoundOutcome::NothingToDo, Stage::Recall, "item-settled", text));
+    }
     let day = round.facts.started.spec.budget.day.usd;
     // Records of rounds from before accounts were kept.
     let day = day.filter(|_| recalled.accounts.is_empty());
@@ -32,6 +42,13 @@ pub(super) fn recalled(mut round: Round, recalled: Recalled) -> Result<Step, Mis
         return Ok(round.end(RoundOutcome::Refused, Stage::Isolate, "boundary", why));
     }
     Ok(after_recall(round))
+}
+
+/// The item that something other than a person brought, if it was worked on before or given up.
+fn settled(round: &Round, settled: &[String]) -> Option<String> {
+    let started = &round.facts.started;
+    let item = started.item.as_ref().filter(|_| started.trigger != MANUAL)?;
+    settled.contains(&item.key).then(|| item.key.clone())
 }
 
 /// What is left of a day or a month is kept for looking: the round runs as if its loop were at L1.

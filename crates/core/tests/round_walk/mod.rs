@@ -174,6 +174,7 @@ pub(crate) fn strangers(round: &Round, choice: &Choice) -> Vec<Event> {
             settled_items: vec!["a".into()],
             history: vec!["b".into()],
             accounts: Vec::new(),
+            memory: Vec::new(),
         }),
         probed(choice),
         Event::Isolated(Isolated { base: "b0".into(), branch: None }),
@@ -345,6 +346,7 @@ fn made(attempt: u32, choice: &Choice) -> Event {
         secrets: Vec::new(),
         transcript: Some("hash".into()),
         survivors: u32::from(choice.a % 20 == 2),
+        notes: Default::default(),
     }))
 }
 

@@ -234,6 +234,7 @@ fn made(words: &Words<'_>, attempt: u32) -> Made {
         secrets: Vec::new(),
         transcript: None,
         survivors: u32::from(words.has("survivor")),
+        notes: Default::default(),
     }
 }
 

@@ -2,6 +2,7 @@
 //! checker.
 
 use super::{Run, Trouble, isolate};
+use loopwright_core::memory::Remembered;
 use loopwright_core::prompt::{
     self, AnswerWay, CheckerBrief, FileDiff, GateEvidence, MakerBrief, Named, Start, Text, WorkItem,
 };
@@ -29,6 +30,7 @@ impl Run<'_> {
             context: self.context().await?,
             mark: mark(&format!("{}:{attempt}:{}", self.id(), self.round.facts().started.spec_hash)),
             state: self.round.facts().history.join("\n"),
+            memory: self.round.facts().memory.iter().map(Remembered::line).collect(),
             item: self.work_item(),
             attempt,
             attempts: spec.attempts,

@@ -1,6 +1,7 @@
 //! From a step to rows: what one event changes in the store's tables. All of it is a fold of the journal; the rows only
 //! spare readers the folding.
 
+use super::remember;
 use crate::clock;
 use crate::store::{Change, InboxRow, ItemRow, ItemSpend, LedgerRow, OutboxRow, RoundRow, SpendChange, StatsChange};
 use loopwright_core::budget::{Known, Reservation};
@@ -56,6 +57,7 @@ pub(super) fn changes(before: Option<&Round>, after: &Round, event: &Event, when
         if *outcome != RoundOutcome::RateLimited {
             item_row(after, *outcome, when, &mut changes);
         }
+        remember::rows(after, *outcome, when.now_ms, &mut changes);
     }
     changes
 }
@@ -366,7 +368,7 @@ fn item_row(round: &Round, outcome: RoundOutcome, when: &When, changes: &mut Vec
     if given_up || answered {
         let failures = failures.max(when.item_failures);
         changes.push(Change::Inbox(InboxRow {
-            id: item_question_id(round, &item.key),
+            id: item_question_id(&facts.started.repo, &facts.started.spec.name, &item.key),
             kind: "item-failed".to_owned(),
             risk: "medium".to_owned(),
             summary: format!("item `{}` failed {failures} times", item.key),
@@ -378,8 +380,7 @@ fn item_row(round: &Round, outcome: RoundOutcome, when: &When, changes: &mut Vec
 }
 
 /// One question for each item, however often it fails.
-fn item_question_id(round: &Round, key: &str) -> String {
-    let started = &round.facts().started;
-    let fields = [b"loopwright item question 1", started.repo.as_bytes(), started.spec.name.as_bytes(), key.as_bytes()];
+pub(crate) fn item_question_id(repo: &str, loop_name: &str, key: &str) -> String {
+    let fields = [b"loopwright item question 1", repo.as_bytes(), loop_name.as_bytes(), key.as_bytes()];
     format!("i-{}", loopwright_core::hash::of_fields(&fields).chars().take(20).collect::<String>())
 }

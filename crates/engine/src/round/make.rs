@@ -11,7 +11,8 @@ use crate::staging;
 use crate::workspace::Workspace;
 use loopwright_core::BoxFuture;
 use loopwright_core::budget::{BudgetLimit, Usage};
-use loopwright_core::outbox::{self, StagedFile};
+use loopwright_core::memory::{self, Notes};
+use loopwright_core::outbox::{self, Entry, StagedFile};
 use loopwright_core::prompt::AnswerWay;
 use loopwright_core::round::{AgentEnd, AgentRun, AgentStarted, Broke, Event, Feedback, Made, Phase, Stage, Staged};
 use loopwright_core::spec::{AgentSpec, Role};
@@ -150,9 +151,10 @@ impl Run<'_> {
     pub(super) fn write_state_file(&self, workspace: &Workspace, role: Role) -> Result<PathBuf, Trouble> {
         let facts = self.round.facts();
         let history = if role == Role::Maker { facts.history.as_slice() } else { &[] };
+        let memory = if role == Role::Maker { facts.memory.as_slice() } else { &[] };
         let state = serde_json::json!({
             "schema": 1, "loop": facts.started.spec.name, "round": facts.started.round,
-            "item": facts.item, "history": history,
+            "item": facts.item, "history": history, "memory": memory,
         });
         let path = workspace.root.join("state.json");
         let written = self.engine.places.lay_out(&path, state.to_string().as_bytes());
@@ -209,7 +211,8 @@ impl Run<'_> {
             Ok(outcome) => (outcome.text.chars().take(TEXT_MAX).collect(), u32::from(outcome.leaky)),
             Err(_) => (String::new(), 0),
         };
-        let staged = outbox::parse_batch(files);
+        let (notes, files) = notes_in(files);
+        let staged = outbox::parse_batch(&files);
         let staged = staged.and_then(|items| outbox::permit(items, self.spec(), self.spec().level));
         let staged = staged.map_err(|refused| refused.problems).and_then(bounds::recordable);
         Ok(Made {
@@ -219,7 +222,7 @@ impl Run<'_> {
             models: cost.models,
             counted: cost.counted,
             text,
-            cannot: outbox::cannot(files),
+            cannot: outbox::cannot(&files),
             staged: match staged {
                 Ok(items) => Staged::Items { items },
                 Err(problems) => Staged::Refused {
@@ -229,8 +232,16 @@ impl Run<'_> {
             secrets: Vec::new(),
             transcript,
             survivors,
+            notes,
         })
     }
+}
+
+/// What a role wants remembered, and the rest of what it staged. Anything but a file of that name is left to the parser.
+fn notes_in(files: &[StagedFile]) -> (Notes, Vec<StagedFile>) {
+    let is_memory = |file: &&StagedFile| file.name == memory::FILE && file.entry == Entry::Regular;
+    let notes = files.iter().find(is_memory).map(|file| memory::read(&file.bytes)).unwrap_or_default();
+    (notes, files.iter().filter(|file| !is_memory(file)).cloned().collect())
 }
 
 /// Waits for an agent, but not for ever. Adapters keep their limits themselves and are back well before this; one of an

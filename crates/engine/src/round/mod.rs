@@ -19,6 +19,7 @@ mod probe;
 mod recall;
 mod record;
 mod recover;
+mod remember;
 mod seal;
 mod send;
 mod start;

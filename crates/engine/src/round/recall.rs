@@ -1,6 +1,6 @@
 //! Recall: reads what the loop remembers. Flat in history: counters and the last few rounds only.
 
-use super::{Run, Trouble, bounds};
+use super::{Run, Trouble, bounds, remember};
 use crate::clock;
 use crate::store::{RoundsQuery, SpendScope};
 use loopwright_core::round::{Event, Recalled};
@@ -30,12 +30,21 @@ impl Run<'_> {
         });
         let accounts = self.accounts().await?;
         let items = store.items(&repo, &name, ITEMS).await?;
-        let settled = items.into_iter().filter(|item| item.state != "failed").map(|item| item.key);
+        let mut settled: Vec<_> =
+            items.into_iter().filter(|item| item.state != "failed").map(|item| item.key).collect();
+        // The round's own item counts however long ago it was settled.
+        if let Some(item) = &started.item {
+            let row = store.item(&repo, &name, &item.key).await?;
+            settled.retain(|key| *key != item.key);
+            settled.splice(0..0, row.filter(|row| row.state != "failed").map(|row| row.key));
+        }
+        let memory = store.memory(&repo, &name).await?;
         Ok(Event::Recalled(Recalled {
             day_micros: u64::try_from(spend.reserved_micros.saturating_add(spend.settled_micros)).unwrap_or(0),
             settled_items: bounds::list(settled),
             history: history.collect(),
             accounts,
+            memory: remember::recalled(memory, self.started_ms),
         }))
     }
 }

@@ -326,7 +326,8 @@ async fn apply(conn: &mut Conn, batch: &Batch, change: &Change) -> Outcome<()> {
         Change::MemoryGone { repo, loop_name, key } => {
             time::drop_of_loop::<MemoryRow>(conn, repo, loop_name, key.as_deref()).await
         }
-        Change::Prune { before_ms, limit } => time::prune(conn, *before_ms, batch.at_ms, i64::from(*limit)).await,
+        Change::MemoryKept { repo, loop_name, most } => time::cap_memory(conn, repo, loop_name, i64::from(*most)).await,
+        Change::Prune { before, limit } => time::prune(conn, *before, batch.at_ms, i64::from(*limit)).await,
     }
 }
 

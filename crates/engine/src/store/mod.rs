@@ -37,7 +37,7 @@ pub use rows::{
     Batch, Change, InboxQuery, InboxRow, ItemRow, LoopRow, NewEvent, OutboxRow, RoundRow, RoundsQuery, RoundsWhich,
     StatsChange, StoredEvent,
 };
-pub use time::{Aged, FlagRow, MemoryRow, ReceiptRow, ReceiptsQuery, ScheduleRow, SignalRow};
+pub use time::{Aged, AgedBefore, FlagRow, MemoryRow, ReceiptRow, ReceiptsQuery, ScheduleRow, SignalRow};
 pub use verify::{Broken, VerifyReport};
 
 /// What every method of the store answers with: a boxed future, so that the trait can be an object.
@@ -150,7 +150,7 @@ pub trait Store: Send + Sync {
     fn memory<'a>(&'a self, repo: &'a str, loop_name: &'a str) -> Answer<'a, Vec<MemoryRow>>;
 
     /// How many rows [`Change::Prune`] would remove at `now_ms`, were there no limit.
-    fn aged(&self, before_ms: i64, now_ms: i64) -> Answer<'_, Aged>;
+    fn aged(&self, before: AgedBefore, now_ms: i64) -> Answer<'_, Aged>;
 
     /// The latest moment that an event or a receipt was written for: a clock that is long before it is wrong.
     fn last_ms(&self) -> Answer<'_, Option<i64>>;

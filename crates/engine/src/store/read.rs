@@ -12,7 +12,7 @@ use super::rows::{
     select,
 };
 use super::sqlite::Access;
-use super::time::{self, Aged, FlagRow, MemoryRow, ReceiptRow, ReceiptsQuery, ScheduleRow, SignalRow};
+use super::time::{self, Aged, AgedBefore, FlagRow, MemoryRow, ReceiptRow, ReceiptsQuery, ScheduleRow, SignalRow};
 use super::verify::{LEDGER_VERSION, VerifyReport};
 use super::{Answer, Store};
 
@@ -335,12 +335,12 @@ impl Store for SqlStore {
         Box::pin(async move { self.timed(time::MEMORY, args![repo, loop_name, page(PAGE_MAX)]).await })
     }
 
-    fn aged(&self, before_ms: i64, now_ms: i64) -> Answer<'_, Aged> {
+    fn aged(&self, before: AgedBefore, now_ms: i64) -> Answer<'_, Aged> {
         Box::pin(async move {
             if !self.is_at(TIME_VERSION).await? {
                 return Ok(Aged::default());
             }
-            let args = args![before_ms, now_ms];
+            let args = args![before.receipts_ms, before.signals_ms, now_ms];
             Ok(self.fetch("what is old", time::aged_sql(), args, time::read_aged).await?.pop().unwrap_or_default())
         })
     }

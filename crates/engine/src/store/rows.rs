@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use super::conn::{Arg, Column, Outcome, Row};
 use super::money::{ItemSpend, LedgerRow, RaiseRow, Reserve, SpendChange};
-use super::time::{FlagRow, MemoryRow, ReceiptRow, ScheduleRow, SignalRow};
+use super::time::{AgedBefore, FlagRow, MemoryRow, ReceiptRow, ScheduleRow, SignalRow};
 
 /// A row type with its table: columns have the names of the fields.
 pub(super) trait Table: Sized {
@@ -197,10 +197,19 @@ pub enum Change {
         /// Which one; without, all of them.
         key: Option<String>,
     },
+    /// Forgets what a loop remembers beyond its latest memories.
+    MemoryKept {
+        /// The repository's id.
+        repo: String,
+        /// The loop's name.
+        loop_name: String,
+        /// How many stay.
+        most: u32,
+    },
     /// Removes receipts and taken signals from before a moment, and memories that have expired by the batch's.
     Prune {
-        /// The moment.
-        before_ms: i64,
+        /// What goes.
+        before: AgedBefore,
         /// At most so many of each.
         limit: u32,
     },

@@ -134,7 +134,16 @@ pub struct ReceiptsQuery {
     pub limit: u32,
 }
 
-/// How much is older than a moment, and no longer needed.
+/// From before when rows are no longer needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AgedBefore {
+    /// Receipts that were written before this.
+    pub receipts_ms: i64,
+    /// Signals that were taken before this.
+    pub signals_ms: i64,
+}
+
+/// How much is older than that.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Aged {
     /// Receipts, but those of rounds that are open.
@@ -185,11 +194,11 @@ const OLD: [(&str, &[&str], &str); 3] = [
         ReceiptRow::KEY,
         "at_ms < $1 AND (round IS NULL OR round NOT IN (SELECT id FROM rounds WHERE ended_ms IS NULL))",
     ),
-    ("signals", SignalRow::KEY, "taken_ms IS NOT NULL AND taken_ms < $1"),
-    ("memory", MemoryRow::KEY, "expires_ms IS NOT NULL AND expires_ms < $2"),
+    ("signals", SignalRow::KEY, "taken_ms IS NOT NULL AND taken_ms < $2"),
+    ("memory", MemoryRow::KEY, "expires_ms IS NOT NULL AND expires_ms <= $3"),
 ];
 
-/// How much is older than `$1`, or expired at `$2`.
+/// How many receipts are older than `$1` and signals older than `$2`, and how many memories have expired at `$3`.
 pub(super) fn aged_sql() -> String {
     let counts = OLD.map(|(table, _, which)| format!("(SELECT COUNT(*) FROM {table} WHERE {which})"));
     format!("SELECT {}", counts.join(", "))
@@ -200,18 +209,22 @@ pub(super) fn read_aged(row: &Row) -> Outcome<Aged> {
 }
 
 /// Removes what is old, at most `limit` rows of each table, so that no transaction is long.
-pub(super) async fn prune(conn: &mut Conn, before_ms: i64, now_ms: i64, limit: i64) -> Outcome<()> {
-    for (table, key, which) in OLD {
-        let key = quoted(key);
-        // Each statement binds what it names: PostgreSQL counts.
-        let (which, moment) = match which.contains("$2") {
-            true => (which.replace("$2", "$1"), now_ms),
-            false => (which.to_owned(), before_ms),
-        };
+pub(super) async fn prune(conn: &mut Conn, before: AgedBefore, now_ms: i64, limit: i64) -> Outcome<()> {
+    let moments = [before.receipts_ms, before.signals_ms, now_ms];
+    for (at, ((table, key, which), moment)) in OLD.into_iter().zip(moments).enumerate() {
+        // Each statement has the one moment that it needs.
+        let (key, which) = (quoted(key), which.replace(&format!("${}", at + 1), "$1"));
         let sql = format!("DELETE FROM {table} WHERE ({key}) IN (SELECT {key} FROM {table} WHERE {which} LIMIT $2)");
         conn.exec(sql, args![moment, limit]).await?;
     }
     Ok(())
+}
+
+/// Forgets all but the latest memories of a loop.
+pub(super) async fn cap_memory(conn: &mut Conn, repo: &str, loop_name: &str, most: i64) -> Outcome<()> {
+    let sql = "DELETE FROM memory WHERE repo = $1 AND loop_name = $2 AND \"key\" NOT IN (\
+               SELECT \"key\" FROM memory WHERE repo = $1 AND loop_name = $2 ORDER BY at_ms DESC, \"key\" DESC LIMIT $3)";
+    conn.exec(sql, args![repo, loop_name, most]).await.map(drop)
 }
 
 /// How many rows go into one statement: with thousands of loops, a statement a row is what a start would wait for.

@@ -1,7 +1,8 @@
 //! What both databases must do alike about time: schedules, receipts, signals, flags and memory.
 
 use loopwright::store::{
-    Aged, Batch, Change, ReceiptRow, ReceiptsQuery, RoundRow, SignalRow, Store as _, StoreError, StoreErrorKind,
+    Aged, AgedBefore, Batch, Change, ReceiptRow, ReceiptsQuery, RoundRow, SignalRow, Store as _, StoreError,
+    StoreErrorKind,
 };
 
 use super::place::Place;
@@ -167,13 +168,16 @@ pub(crate) async fn pruning_keeps_what_is_open_or_waits(place: Place) {
         Change::Memory(memory("kept", 1, None)),
     ];
     store.append(with(batch("open", 0, "started"), changes)).await.expect("append");
-    let aged = store.aged(40, 70).await.expect("aged");
+    let before = AgedBefore { receipts_ms: 40, signals_ms: 40 };
+    let aged = store.aged(before, 70).await.expect("aged");
     assert_eq!(aged, Aged { receipts: 2, signals: 1, memories: 1 });
-    let prune = |limit| Batch::of_rows(70, vec![Change::Prune { before_ms: 40, limit }]);
+    let prune = |limit| Batch::of_rows(70, vec![Change::Prune { before, limit }]);
     store.append(prune(1)).await.expect("a part");
-    assert_eq!(store.aged(40, 70).await.expect("aged"), Aged { receipts: 1, ..Aged::default() });
+    assert_eq!(store.aged(before, 70).await.expect("aged"), Aged { receipts: 1, ..Aged::default() });
+    let mixed = AgedBefore { signals_ms: i64::MIN, ..before };
+    assert_eq!(store.aged(mixed, i64::MIN).await.expect("aged"), Aged { receipts: 1, ..Aged::default() });
     store.append(prune(9)).await.expect("the rest");
-    assert!(store.aged(40, 70).await.expect("aged").is_nothing());
+    assert!(store.aged(before, 70).await.expect("aged").is_nothing());
     let left: Vec<_> = store.receipts(of_fix(None, 9)).await.expect("receipts");
     assert_eq!(left.iter().map(|row| row.occurrence.as_str()).collect::<Vec<_>>(), ["due:new", "due:open"]);
     assert_eq!(store.pending_signals(9).await.expect("pending").len(), 1);
@@ -200,6 +204,12 @@ pub(crate) async fn forgetting_is_for_one_loop(place: Place) {
     store.append(rows(one)).await.expect("append");
     assert_eq!(store.items("repo-1", "fix", 9).await.expect("items"), [item("b", 3)]);
     assert_eq!(store.memory("repo-1", "fix").await.expect("memory"), [memory("a", 1, None)]);
+    let capped = |most| Change::MemoryKept { repo: "repo-1".into(), loop_name: "fix".into(), most };
+    let fresh = (10..15).map(|n| Change::Memory(memory(&format!("k{n}"), n, None)));
+    store.append(rows(fresh.chain([capped(2)]))).await.expect("append");
+    let left: Vec<_> = store.memory("repo-1", "fix").await.expect("memory").into_iter().map(|row| row.key).collect();
+    assert_eq!(left, ["k14", "k13"], "the latest stay");
+    assert_eq!(store.memory("repo-1", "other").await.expect("memory").len(), 1, "another loop has its own room");
     let all = [
         Change::ItemGone { repo: repo.clone(), loop_name: loop_name.clone(), key: None },
         Change::MemoryGone { repo, loop_name, key: None },

@@ -1,0 +1,79 @@
+//! `forget`: a loop takes its items anew, or one of them, and drops what it remembers. The record of its rounds stays.
+
+use super::Ended;
+use crate::context::Context;
+use crate::error::{CommandError, counted};
+use crate::exit::Exit;
+use crate::output::safe;
+use crate::signals::{self, Running};
+use crate::view::SCHEMA;
+use loopwright::forget::{Forget, Forgotten};
+use serde_json::json;
+
+/// Keys that are listed for people; a document has them all.
+const SHOWN: usize = 20;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The loop's name
+    #[arg(value_name = "LOOP")]
+    pub(crate) name: String,
+    /// Forget only this item: that it was done or given up, and how it failed
+    #[arg(long, value_name = "ID")]
+    pub(crate) item: Option<String>,
+}
+
+pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+    let repo = cx.repo().await?;
+    is_known(cx, &repo, &args.name).await?;
+    let cancel = signals::cancel(&Running::default());
+    let engine = cx.owner(Some(&repo), &cancel).await?;
+    let forget =
+        Forget { repo: repo.id.clone(), loop_name: args.name.clone(), item: args.item.clone(), actor: cx.actor() };
+    let forgotten = engine.forget(forget).await;
+    engine.close().await?;
+    let forgotten = forgotten?;
+    if let (Some(item), true) = (&args.item, forgotten.is_nothing()) {
+        return Err(CommandError::unknown(format!("{} has no item `{item}` to forget", args.name))
+            .hint(format!("see what it has with `loopwright show {}`", args.name)));
+    }
+    let document = json!({
+        "schema": SCHEMA, "loop": args.name, "item": args.item,
+        "items": forgotten.items.iter().map(|row| &row.key).collect::<Vec<_>>(),
+        "memories": forgotten.memories.iter().map(|row| &row.key).collect::<Vec<_>>(),
+        "questions": forgotten.questions,
+    });
+    cx.out.answer(&document, || page(&args.name, &forgotten));
+    Ok(Exit::DONE)
+}
+
+/// A loop with a file here, or one that ran here and whose file is gone.
+async fn is_known(cx: &Context, repo: &loopwright::git::UserRepo, name: &str) -> Result<(), CommandError> {
+    let unknown = match cx.loops(repo)?.find(name) {
+        Ok(_) => return Ok(()),
+        Err(unknown) => unknown,
+    };
+    let Some(store) = super::status::store_if_any(cx).await? else { return Err(unknown) };
+    match store.loop_row(&repo.id, name).await? {
+        Some(_) => Ok(()),
+        None => Err(unknown),
+    }
+}
+
+fn page(name: &str, forgotten: &Forgotten) -> String {
+    if forgotten.is_nothing() {
+        return format!("{} has nothing to forget", safe(name));
+    }
+    let mut page = String::new();
+    let items = forgotten.items.iter().map(|row| ("item", row.key.as_str()));
+    let lines: Vec<_> = items.chain(forgotten.memories.iter().map(|row| ("memory", row.key.as_str()))).collect();
+    for (what, key) in lines.iter().take(SHOWN) {
+        page.push_str(&format!("forgot {what} {}\n", safe(key)));
+    }
+    if lines.len() > SHOWN {
+        page.push_str(&format!("and {} more\n", lines.len() - SHOWN));
+    }
+    let (items, memories) = (forgotten.items.len(), forgotten.memories.len());
+    let memories = if memories == 1 { "1 memory".to_owned() } else { format!("{memories} memories") };
+    page + &format!("{} forgot {} and {memories}; its rounds stay on record", safe(name), counted(items, "item"))
+}

@@ -1,0 +1,266 @@
+//! Memory across rounds: what kinds there are, how a role's own file is read, how much is kept and for how long.
+//! What is remembered is data and never an instruction; keeping it is the store's.
+
+use crate::outbox::plain_text;
+use serde::{Deserialize, Serialize};
+
+/// The file of a role's outbox that holds what later rounds should know, a JSON object a line. It is no outbox item.
+pub const FILE: &str = "memory.jsonl";
+/// The role that the engine's own memories are by.
+pub const ENGINE: &str = "engine";
+/// The most that one loop remembers; the oldest goes first.
+pub const LOOP_MAX: u32 = 64;
+/// The most bytes of one memory.
+pub const TEXT_MAX: usize = 1_000;
+/// Bytes of the file that are looked at.
+const FILE_MAX: usize = 16 << 10;
+/// The most that one start may add.
+const ROUND_MAX: usize = 10;
+const KEY_MAX: usize = 64;
+const DAYS_MAX: u32 = 365;
+/// Of each problem with a file, so much is told.
+const PROBLEMS_MAX: usize = 5;
+
+/// What kind of thing is remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemoryKind {
+    /// How something is.
+    Fact,
+    /// What was decided, and by whom.
+    Decision,
+    /// What did not work, and why.
+    Failure,
+    /// Anything else.
+    Note,
+}
+
+impl MemoryKind {
+    /// The word used in the store, in JSON and on screens.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Fact => "fact",
+            Self::Decision => "decision",
+            Self::Failure => "failure",
+            Self::Note => "note",
+        }
+    }
+
+    /// How many days it is kept when nobody says.
+    #[must_use]
+    pub fn days(self) -> u32 {
+        match self {
+            Self::Fact => 90,
+            Self::Decision => 180,
+            Self::Failure => 30,
+            Self::Note => 14,
+        }
+    }
+}
+
+/// One thing that a role wants later rounds to know.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Noted {
+    /// What it is about; the same key again replaces it.
+    pub key: String,
+    /// What kind of thing it is.
+    pub kind: MemoryKind,
+    /// What is to be remembered.
+    pub text: String,
+    /// For how many days.
+    pub days: u32,
+}
+
+/// One thing that a loop remembers, as a round recalls it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remembered {
+    /// What it is about.
+    pub key: String,
+    /// What kind of thing it is.
+    pub kind: String,
+    /// What is remembered.
+    pub text: String,
+    /// The round that wrote it.
+    pub round: String,
+    /// The role that wrote it, or `engine`.
+    pub role: String,
+}
+
+impl Remembered {
+    /// One line for a brief.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let Self { key, kind, text, round, role } = self;
+        format!("{kind} `{key}` ({role}, round {round}): {text}")
+    }
+}
+
+/// What a role's file says: what is kept of it, and why the rest is not. A bad line is left out alone, because nothing of it
+/// leaves the machine.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Notes {
+    /// What is to be remembered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<Noted>,
+    /// Why lines were left out.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
+}
+
+impl Notes {
+    /// Whether there is nothing at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty() && self.left_out.is_empty()
+    }
+}
+
+/// A line as it is written.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Line {
+    kind: MemoryKind,
+    key: Option<String>,
+    text: String,
+    days: Option<u32>,
+}
+
+/// Reads a role's file.
+#[must_use]
+pub fn read(bytes: &[u8]) -> Notes {
+    let mut notes = Notes::default();
+    if bytes.len() > FILE_MAX {
+        notes.left_out.push(format!("more than {FILE_MAX} bytes"));
+        return notes;
+    }
+    let text = String::from_utf8_lossy(bytes);
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    for (at, line) in lines {
+        match read_line(line) {
+            Ok(_) if notes.kept.len() >= ROUND_MAX => {
+                notes.left_out.push(format!("line {}: more than {ROUND_MAX}", at + 1))
+            }
+            Ok(noted) => {
+                // Of two about the same the later counts.
+                notes.kept.retain(|other| other.key != noted.key);
+                notes.kept.push(noted);
+            }
+            Err(why) => notes.left_out.push(format!("line {}: {why}", at + 1)),
+        }
+    }
+    let more = notes.left_out.len().saturating_sub(PROBLEMS_MAX);
+    if more > 0 {
+        notes.left_out.truncate(PROBLEMS_MAX);
+        notes.left_out.push(format!("and {more} more"));
+    }
+    notes
+}
+
+fn read_line(line: &str) -> Result<Noted, String> {
+    let line: Line = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    let text = one_line(&plain_text(&line.text));
+    if text.is_empty() || text.len() > TEXT_MAX {
+        return Err(format!("a text of {} bytes; 1 to {TEXT_MAX} are kept", text.len()));
+    }
+    let key = match line.key {
+        Some(key) => checked_key(key)?,
+        None => crate::hash::of_bytes(text.as_bytes()).chars().take(12).collect(),
+    };
+    let days = line.days.unwrap_or(line.kind.days());
+    if !(1..=DAYS_MAX).contains(&days) {
+        return Err(format!("`days` is 1 to {DAYS_MAX}"));
+    }
+    Ok(Noted { key, kind: line.kind, text, days })
+}
+
+/// A text that starts no line of its own.
+fn one_line(text: &str) -> String {
+    text.split(char::is_control).map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+}
+
+/// The engine's own keys hold a colon, so no role can write over them.
+fn checked_key(key: String) -> Result<String, String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '@' | '/');
+    if (1..=KEY_MAX).contains(&key.len()) && key.chars().all(plain) {
+        return Ok(key);
+    }
+    Err(format!("a key is 1 to {KEY_MAX} of letters, digits and `._-@/`"))
+}
+
+/// The engine's key for how an item, or the loop itself, last failed.
+#[must_use]
+pub fn failure_key(item: Option<&str>) -> String {
+    item.map_or("engine:failure".to_owned(), |item| format!("engine:failure:{item}"))
+}
+
+/// The engine's key for what a person decided about a round.
+#[must_use]
+pub fn decision_key(round: &str) -> String {
+    format!("engine:decision:{round}")
+}
+
+/// A text of the engine's, cut to what is kept.
+#[must_use]
+pub fn clipped(text: &str) -> String {
+    let text = one_line(text);
+    if text.len() <= TEXT_MAX {
+        return text;
+    }
+    format!("{}…", &text[..text.floor_char_boundary(TEXT_MAX - '…'.len_utf8())])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(text: &str) -> (Vec<String>, Vec<String>) {
+        let notes = read(text.as_bytes());
+        (notes.kept.into_iter().map(|noted| noted.key).collect(), notes.left_out)
+    }
+
+    #[test]
+    fn lines_are_read_and_the_later_of_two_about_the_same_counts() {
+        let text = "{\"kind\":\"fact\",\"key\":\"port\",\"text\":\"8080\"}\n\n{\"kind\":\"note\",\"text\":\"hm\"}\n\
+                    {\"kind\":\"decision\",\"key\":\"port\",\"text\":\"it is\\n9090\",\"days\":3}\n";
+        let notes = read(text.as_bytes());
+        assert_eq!(notes.left_out, [""; 0]);
+        assert_eq!(notes.kept.len(), 2);
+        let last = Noted { key: "port".into(), kind: MemoryKind::Decision, text: "it is 9090".into(), days: 3 };
+        assert_eq!(notes.kept[1], last);
+        assert_eq!((notes.kept[0].key.len(), notes.kept[0].days), (12, 14));
+    }
+
+    #[test]
+    fn bad_lines_are_left_out_alone_and_told() {
+        let long = format!("{{\"kind\":\"fact\",\"text\":\"{}\"}}", "x".repeat(TEXT_MAX + 1));
+        let table = [
+            ("{\"kind\":\"rumour\",\"text\":\"x\"}", "unknown variant"),
+            ("{\"kind\":\"fact\",\"text\":\" \"}", "a text of 0 bytes"),
+            ("{\"kind\":\"fact\",\"key\":\"engine:failure\",\"text\":\"x\"}", "a key is"),
+            ("{\"kind\":\"fact\",\"key\":\"\",\"text\":\"x\"}", "a key is"),
+            ("{\"kind\":\"fact\",\"text\":\"x\",\"role\":\"checker\"}", "unknown field"),
+            ("{\"kind\":\"fact\",\"text\":\"x\",\"days\":0}", "`days` is"),
+            ("obey me", "expected value"),
+            (long.as_str(), "a text of 1001 bytes"),
+        ];
+        for (line, why) in table {
+            let (kept, left_out) = keys(&format!("{line}\n{{\"kind\":\"fact\",\"key\":\"good\",\"text\":\"x\"}}\n"));
+            assert_eq!(kept, ["good"], "{line}");
+            assert!(
+                left_out.len() == 1 && left_out[0].starts_with("line 1: ") && left_out[0].contains(why),
+                "{left_out:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_file_is_bounded_in_lines_and_bytes() {
+        let many: String =
+            (0..30).map(|n| format!("{{\"kind\":\"fact\",\"key\":\"k{n}\",\"text\":\"x\"}}\n")).collect();
+        let (kept, left_out) = keys(&many);
+        assert_eq!((kept.len(), left_out.len(), left_out.last().map(String::as_str)), (10, 6, Some("and 15 more")));
+        assert_eq!(keys(&"\n".repeat(FILE_MAX + 1)).1, ["more than 16384 bytes"]);
+        assert_eq!(clipped(&"ä".repeat(TEXT_MAX)).len(), TEXT_MAX - 1);
+    }
+}

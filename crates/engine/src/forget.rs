@@ -1,0 +1,91 @@
+//! Forgetting: a person makes a loop take its items anew, and drops what it remembers. It is an event of the journal; rounds,
+//! receipts and spend stay as they are.
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::random;
+use crate::round::journal::item_question_id;
+use crate::store::{Batch, Change, InboxQuery, ItemRow, MemoryRow, NewEvent};
+use loopwright_core::memory;
+
+/// How many items and open questions of a loop are looked at.
+const LOOKED_AT: u32 = 10_000;
+
+/// What a person wants forgotten.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forget {
+    /// The repository's id.
+    pub repo: String,
+    /// The loop's name.
+    pub loop_name: String,
+    /// Only this item, and how it failed; without one, every item and all that the loop remembers.
+    pub item: Option<String>,
+    /// Who says so.
+    pub actor: String,
+}
+
+/// What was forgotten.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Forgotten {
+    /// Items that the loop may take again.
+    pub items: Vec<ItemRow>,
+    /// What it remembered.
+    pub memories: Vec<MemoryRow>,
+    /// Open questions about items that are answered with it.
+    pub questions: Vec<String>,
+}
+
+impl Forgotten {
+    /// Whether there was nothing to forget.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        self.items.is_empty() && self.memories.is_empty() && self.questions.is_empty()
+    }
+}
+
+impl Engine {
+    /// Forgets, and answers with what. Where there is nothing to forget, nothing is recorded.
+    ///
+    /// # Errors
+    /// When the store cannot be read or written.
+    pub async fn forget(&self, forget: Forget) -> Result<Forgotten, EngineError> {
+        let forgotten = self.to_forget(&forget).await?;
+        if forgotten.is_nothing() {
+            return Ok(forgotten);
+        }
+        let Forget { repo, loop_name, item, actor } = forget;
+        let body = serde_json::json!({
+            "event": "forgotten", "actor": actor, "repo": repo, "loop": loop_name, "item": item,
+            "items": forgotten.items.len(), "memories": forgotten.memories.len(),
+        });
+        let event = NewEvent { kind: "forgotten".to_owned(), body: body.to_string() };
+        let memory = item.as_deref().map(|item| memory::failure_key(Some(item)));
+        let mut changes = vec![
+            Change::ItemGone { repo: repo.clone(), loop_name: loop_name.clone(), key: item },
+            Change::MemoryGone { repo, loop_name, key: memory },
+        ];
+        changes.extend(forgotten.questions.iter().map(|id| Change::InboxClosed { id: id.clone() }));
+        let round = format!("forget-{}", random::nonce()?);
+        self.append(Batch { round, expect_index: 0, at_ms: self.now_ms(), events: vec![event], changes }).await?;
+        Ok(forgotten)
+    }
+
+    async fn to_forget(&self, forget: &Forget) -> Result<Forgotten, EngineError> {
+        let (repo, name) = (forget.repo.as_str(), forget.loop_name.as_str());
+        let (mut items, mut memories) = match &forget.item {
+            Some(key) => {
+                (Vec::from_iter(self.store.item(repo, name, key).await?), self.store.memory(repo, name).await?)
+            }
+            None => (self.store.items(repo, name, LOOKED_AT).await?, self.store.memory(repo, name).await?),
+        };
+        let mut questions = self.store.inbox(InboxQuery::Open(LOOKED_AT)).await?;
+        questions.retain(|row| row.kind == "item-failed" && row.repo == repo && row.loop_name == name);
+        if let Some(key) = &forget.item {
+            let (failure, question) = (memory::failure_key(Some(key)), item_question_id(repo, name, key));
+            items.retain(|row| row.key == *key);
+            memories.retain(|row| row.key == failure);
+            questions.retain(|row| row.id == question);
+        }
+        Ok(Forgotten { items, memories, questions: questions.into_iter().map(|row| row.id).collect() })
+    }
+}

@@ -1,0 +1,341 @@
+//! Rounds that were due: what their birth is recorded with, which items they take, and what a loop remembers from one to the next.
+
+mod common;
+
+use common::*;
+use loopwright::agents::{AgentOutcome, Invocation};
+use loopwright::clock::SteppingClock;
+use loopwright::forget::Forget;
+use loopwright::gc::{GcMode, Retention};
+use loopwright::proc::Cancel;
+use loopwright::round::{Bindings, DueRecord, Fallback, Heard, Outlet, RunRequest};
+use loopwright::store::{Aged, Change, MemoryRow, ReceiptRow, ReceiptsQuery, ScheduleRow, SignalRow, StoreErrorKind};
+use loopwright::{AlwaysEscalate, Engine, EngineError, RoundOutcome, RoundReport, Settings};
+use std::sync::Arc;
+
+const DAWN_MS: i64 = 1_800_000_000_000;
+const DAY_MS: i64 = 86_400_000;
+const LOOP: &str = "read-sum";
+
+/// An engine with its repository, and the loop that reads and reports.
+struct House {
+    world: World,
+    engine: Engine,
+    repo: String,
+}
+
+impl House {
+    async fn new() -> Self {
+        Self::at(DAWN_MS, World::new()).await
+    }
+
+    async fn at(now_ms: i64, world: World) -> Self {
+        let clock = Arc::new(SteppingClock::new(now_ms, 1));
+        let engine = Engine::open(Settings { clock, ..world.settings() }).await.expect("the engine opens");
+        let repo = engine.git().discover(world.repo.path()).await.expect("a repository").id;
+        Self { world, engine, repo }
+    }
+
+    /// The same state directory at a later time.
+    async fn later(self, now_ms: i64) -> Self {
+        self.engine.close().await.expect("it closes");
+        Self::at(now_ms, self.world).await
+    }
+
+    fn request(&self) -> RunRequest {
+        RunRequest::manual(checked(), self.world.repo.path(), "test")
+    }
+
+    async fn run(&self, request: RunRequest, bind: &Bindings) -> Result<RoundReport, EngineError> {
+        self.engine.run(request, bind, &(), &Cancel::new()).await
+    }
+
+    fn schedule(&self, mark_ms: i64) -> ScheduleRow {
+        ScheduleRow {
+            repo: self.repo.clone(),
+            loop_name: LOOP.to_owned(),
+            fingerprint: "daily 02:30".to_owned(),
+            mark_ms,
+            paused_ms: None,
+            paused_by: None,
+            paused_why: None,
+            streak: 0,
+            signature: None,
+            wait_until_ms: None,
+            wait_why: None,
+        }
+    }
+
+    fn receipt(&self, occurrence: &str, word: &str) -> ReceiptRow {
+        ReceiptRow {
+            repo: self.repo.clone(),
+            loop_name: LOOP.to_owned(),
+            occurrence: occurrence.to_owned(),
+            due_ms: DAWN_MS,
+            trigger: "webhook".to_owned(),
+            receipt: word.to_owned(),
+            reason: String::new(),
+            round: None,
+            count: 1,
+            through_ms: None,
+            at_ms: DAWN_MS,
+        }
+    }
+
+    fn signal(&self, key: &str, item: &str) -> SignalRow {
+        SignalRow {
+            repo: self.repo.clone(),
+            loop_name: LOOP.to_owned(),
+            key: key.to_owned(),
+            trigger: "webhook".to_owned(),
+            at_ms: DAWN_MS,
+            item: Some(item.to_owned()),
+            title: Some("a pull request".to_owned()),
+            data: Some("{\"number\":7}".to_owned()),
+            taken_ms: None,
+        }
+    }
+
+    /// What the dispatcher would ask for one signal.
+    fn due(&self, key: &str, item: &str, mark_ms: i64) -> RunRequest {
+        let due = DueRecord {
+            receipt: self.receipt(key, "started"),
+            schedule: self.schedule(mark_ms),
+            signals: vec![key.to_owned()],
+        };
+        RunRequest { due: Some(due), item: Some(item.to_owned()), ..self.request() }
+    }
+
+    /// Hears of an item and runs the round for it.
+    async fn brought(&self, key: &str, item: &str, bind: &Bindings) -> RoundReport {
+        assert_eq!(self.engine.keep_signal(self.signal(key, item)).await.expect("kept"), Heard::First);
+        self.run(self.due(key, item, DAWN_MS), bind).await.expect("a round")
+    }
+
+    async fn remembered(&self) -> Vec<MemoryRow> {
+        self.engine.store().memory(&self.repo, LOOP).await.expect("memory")
+    }
+}
+
+fn checked() -> loopwright::spec::CheckedSpec {
+    reporting().check().unwrap_or_else(|problems| panic!("{problems:?}"))
+}
+
+fn bound(maker: impl Fn(&Invocation) -> AgentOutcome + Send + Sync + 'static) -> (Bindings, Calls) {
+    let maker = puppet(maker);
+    let calls = maker.calls();
+    let bind = Bindings {
+        maker: Arc::new(maker),
+        checker: Some(Arc::new(judge_report("pass", 5))),
+        fallback: Fallback::default(),
+        gate: Arc::new(AlwaysEscalate),
+        outlet: Outlet::LocalForge,
+    };
+    (bind, calls)
+}
+
+fn reports(invocation: &Invocation) -> AgentOutcome {
+    stage(invocation, "report.md", "sum.sh subtracts\n");
+    said("done")
+}
+
+/// A maker that reports, and notes something for later rounds.
+fn notes(lines: &'static str) -> (Bindings, Calls) {
+    bound(move |invocation| {
+        stage(invocation, "memory.jsonl", lines);
+        reports(invocation)
+    })
+}
+
+fn fails(_: &Invocation) -> AgentOutcome {
+    ended(3, "no", 0)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn round_is_born_with_its_receipt_its_mark_and_the_signals_it_takes() {
+    let house = House::new().await;
+    let (bind, calls) = bound(reports);
+    let report = house.brought("webhook:gh:1", "pr-7@abc", &bind).await;
+    assert_eq!(report.outcome, Some(RoundOutcome::Reported));
+    let store = house.engine.store();
+    let receipt = store.receipt(&house.repo, LOOP, "webhook:gh:1").await.expect("read").expect("a receipt");
+    assert_eq!((receipt.receipt.as_str(), receipt.round.as_deref()), ("started", Some(report.round.as_str())));
+    let row = store.round(&report.round).await.expect("read").expect("a round");
+    assert_eq!((row.occurrence.as_str(), row.trigger.as_str()), ("webhook:gh:1", "webhook"));
+    let standing = store.schedule(&house.repo, LOOP).await.expect("read").expect("a schedule");
+    assert_eq!(standing.mark_ms, DAWN_MS);
+    assert_eq!(store.pending_signals(9).await.expect("read"), []);
+    assert_eq!(house.engine.keep_signal(house.signal("webhook:gh:1", "pr-7@abc")).await.expect("kept"), Heard::Again);
+    let brief = &calls.all()[0].prompt;
+    assert!(brief.contains("a pull request\n{\"number\":7}"), "what the signal said is shown: {brief}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn occurrence_that_has_its_receipt_starts_no_round_and_moves_no_mark() {
+    let house = House::new().await;
+    let (bind, calls) = bound(reports);
+    house.brought("webhook:gh:1", "pr-7@abc", &bind).await;
+    // The same occurrence again, as a restart would have it that lost its way.
+    house.engine.keep_signal(house.signal("webhook:gh:2", "pr-8@abc")).await.expect("kept");
+    let again = RunRequest { item: None, ..house.due("webhook:gh:1", "pr-7@abc", DAWN_MS + 9) };
+    let Err(EngineError::Store(error)) = house.run(again, &bind).await else { panic!("it ran twice") };
+    assert!(matches!(error.kind, StoreErrorKind::Occurrence { .. }), "{error}");
+    // One that was skipped is over too, and so is one whose signal is gone.
+    house.engine.keep_rows(vec![Change::Receipt(house.receipt("due:x", "quiet"))]).await.expect("kept");
+    let mut skipped = house.due("due:x", "pr-8@abc", DAWN_MS + 9);
+    if let Some(due) = &mut skipped.due {
+        due.signals = vec!["webhook:gh:2".to_owned()];
+    }
+    let taken = house.due("webhook:gh:1", "pr-7@abc", DAWN_MS + 9);
+    let taken = RunRequest {
+        due: taken.due.map(|due| DueRecord { receipt: house.receipt("due:y", "started"), ..due }),
+        ..house.request()
+    };
+    for request in [skipped, taken] {
+        let Err(EngineError::Store(error)) = house.run(request, &bind).await else { panic!("it ran") };
+        assert!(matches!(error.kind, StoreErrorKind::Conflict(_)), "{error}");
+    }
+    let store = house.engine.store();
+    assert_eq!(store.schedule(&house.repo, LOOP).await.expect("read").map(|row| row.mark_ms), Some(DAWN_MS));
+    assert_eq!(store.pending_signals(9).await.expect("read").len(), 1);
+    assert_eq!(store.receipt(&house.repo, LOOP, "due:y").await.expect("read"), None);
+    assert_eq!(calls.count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn item_that_is_done_is_not_taken_again_but_its_next_revision_is() {
+    let house = House::new().await;
+    let (bind, calls) = bound(reports);
+    house.brought("webhook:gh:1", "pr-7@abc", &bind).await;
+    let again = house.brought("webhook:gh:2", "pr-7@abc", &bind).await;
+    assert_eq!(again.outcome, Some(RoundOutcome::NothingToDo));
+    assert_eq!(again.reasons[0].code, "item-settled");
+    assert_eq!(calls.count(), 1, "no agent was started for it");
+    let row = house.engine.store().item(&house.repo, LOOP, "pr-7@abc").await.expect("read").expect("an item");
+    assert_eq!((row.state.as_str(), row.failures), ("processed", 0), "and it is no failure of the item's");
+    let revised = house.brought("webhook:gh:3", "pr-7@def", &bind).await;
+    assert_eq!(revised.outcome, Some(RoundOutcome::Reported));
+    let by_hand = RunRequest { item: Some("pr-7@abc".to_owned()), ..house.request() };
+    assert_eq!(house.run(by_hand, &bind).await.expect("a round").outcome, Some(RoundOutcome::Reported));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn item_that_failed_three_times_waits_until_it_is_forgotten_and_the_journal_says_so() {
+    let house = House::new().await;
+    let (bad, calls) = bound(fails);
+    for n in 0..3 {
+        assert_eq!(house.brought(&format!("w:{n}"), "pr-7@abc", &bad).await.outcome, Some(RoundOutcome::Failed));
+    }
+    assert_eq!(house.brought("w:3", "pr-7@abc", &bad).await.outcome, Some(RoundOutcome::NothingToDo));
+    assert_eq!(calls.count(), 3);
+    let store = house.engine.store();
+    let open = store.inbox(loopwright::store::InboxQuery::Open(9)).await.expect("inbox");
+    assert_eq!(open.iter().map(|row| row.kind.as_str()).collect::<Vec<_>>(), ["item-failed"]);
+    let failure: Vec<_> = house.remembered().await.into_iter().map(|row| (row.key, row.kind, row.role)).collect();
+    let expected = ["engine:failure:pr-7@abc", "failure", "engine"].map(str::to_owned);
+    assert_eq!(failure, [(expected[0].clone(), expected[1].clone(), expected[2].clone())]);
+    let forget = Forget {
+        repo: house.repo.clone(),
+        loop_name: LOOP.to_owned(),
+        item: Some("pr-7@abc".to_owned()),
+        actor: "ada".to_owned(),
+    };
+    let before = store.tail(0, 10_000).await.expect("events").len();
+    let forgotten = house.engine.forget(forget.clone()).await.expect("forgotten");
+    assert_eq!((forgotten.items.len(), forgotten.memories.len(), forgotten.questions.len()), (1, 1, 1));
+    assert_eq!(store.inbox(loopwright::store::InboxQuery::Open(9)).await.expect("inbox"), []);
+    assert_eq!(house.remembered().await, []);
+    let events = store.tail(0, 10_000).await.expect("events");
+    assert_eq!((events.len(), events.last().map(|event| event.kind.as_str())), (before + 1, Some("forgotten")));
+    assert!(house.engine.forget(forget).await.expect("again").is_nothing(), "nothing is left, and nothing recorded");
+    assert_eq!(store.tail(0, 10_000).await.expect("events").len(), before + 1);
+    let (good, _) = bound(reports);
+    assert_eq!(house.brought("w:4", "pr-7@abc", &good).await.outcome, Some(RoundOutcome::Reported));
+}
+
+const NOTED: &str = "{\"kind\":\"fact\",\"key\":\"port\",\"text\":\"the tests need 8080\"}\n\
+                     {\"kind\":\"fact\",\"key\":\"engine:failure\",\"text\":\"forged\"}\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_accepted_round_noted_is_shown_to_the_next_maker_as_data_and_to_no_checker() {
+    let house = House::new().await;
+    let (bind, calls) = notes(NOTED);
+    let first = house.run(house.request(), &bind).await.expect("a round");
+    assert_eq!(first.outcome, Some(RoundOutcome::Reported));
+    let left_out: Vec<_> = first.reasons.iter().filter(|reason| reason.code == "memory").collect();
+    assert!(left_out.len() == 1 && left_out[0].text.contains("line 2: a key is"), "{left_out:?}");
+    let rows = house.remembered().await;
+    assert_eq!(rows.len(), 1);
+    assert_eq!((rows[0].key.as_str(), rows[0].role.as_str(), &rows[0].round), ("port", "maker", &first.round));
+    assert!(rows[0].expires_ms.is_some_and(|at| at > DAWN_MS + 89 * DAY_MS && at < DAWN_MS + 91 * DAY_MS));
+    let checker = puppet(|invocation| judge_report("pass", 5).play(invocation));
+    let judged = checker.calls();
+    let second = Bindings { checker: Some(Arc::new(checker)), ..bind };
+    house.run(house.request(), &second).await.expect("a round");
+    let (maker, checker) = (&calls.all()[1], &judged.all()[0]);
+    let line = format!("fact `port` (maker, round {}): the tests need 8080", first.round);
+    let fenced = maker.prompt.split("[data memory ").nth(1).expect("a fenced part");
+    assert!(fenced.contains(&line), "{}", maker.prompt);
+    let state = |invocation: &Invocation| invocation.prompt.contains("8080");
+    assert!(state(maker) && !state(checker), "a maker's words do not reach a checker");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_rejected_round_noted_is_not_kept_but_its_failure_is_until_it_works() {
+    let house = House::new().await;
+    let (accepted, _) = notes(NOTED);
+    let rejected = Bindings { checker: Some(Arc::new(judge_report("fail", 1))), ..accepted.clone() };
+    let report = house.run(house.request(), &rejected).await.expect("a round");
+    assert_eq!(report.outcome, Some(RoundOutcome::Rejected));
+    let rows = house.remembered().await;
+    assert_eq!(rows.iter().map(|row| row.key.as_str()).collect::<Vec<_>>(), ["engine:failure"]);
+    assert!(rows[0].text.starts_with("rejected: "), "{}", rows[0].text);
+    let dry = RunRequest { dry_run: true, ..house.request() };
+    house.run(dry, &accepted).await.expect("a round");
+    assert_eq!(house.remembered().await, rows, "a dry run leaves nothing");
+    house.run(house.request(), &accepted).await.expect("a round");
+    let keys: Vec<_> = house.remembered().await.into_iter().map(|row| row.key).collect();
+    assert_eq!(keys, ["port"], "what works is no failure any more");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_expires_and_secrets_are_not_kept_in_it() {
+    let house = House::new().await;
+    let (bind, calls) = notes("{\"kind\":\"note\",\"key\":\"soon\",\"text\":\"gone in a day\",\"days\":1}\n");
+    house.run(house.request(), &bind).await.expect("a round");
+    let house = house.later(DAWN_MS + 2 * DAY_MS).await;
+    house.run(house.request(), &bind).await.expect("a round");
+    assert!(!calls.all()[1].prompt.contains("gone in a day"), "it had expired");
+    let secret = format!("ghp_{}", "a1B2c3D4e5".repeat(4).split_at(36).0);
+    let told = secret.clone();
+    let (leaking, _) = bound(move |invocation| {
+        let line = format!("{{\"kind\":\"fact\",\"key\":\"token\",\"text\":\"it is {told}\"}}\n");
+        stage(invocation, "memory.jsonl", &line);
+        reports(invocation)
+    });
+    let report = house.run(house.request(), &leaking).await.expect("a round");
+    assert_eq!(report.outcome, Some(RoundOutcome::Refused), "{:?}", report.reasons);
+    assert!(house.remembered().await.iter().all(|row| !row.text.contains(&secret)), "kept nowhere");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn gc_removes_old_receipts_and_taken_signals_and_keeps_what_waits() {
+    let house = House::new().await;
+    let (bind, _) = bound(reports);
+    house.brought("webhook:gh:1", "pr-7@abc", &bind).await;
+    house.engine.keep_signal(house.signal("webhook:gh:2", "pr-8@abc")).await.expect("kept");
+    let house = house.later(DAWN_MS + 6 * DAY_MS).await;
+    let all = Retention { rounds_before_ms: i64::MAX, logs_before_ms: i64::MAX };
+    let listed = house.engine.gc(all, GcMode::List).await.expect("listed");
+    assert_eq!(listed.rows, Aged { receipts: 1, signals: 0, memories: 0 }, "a signal is known for a week at least");
+    let house = house.later(DAWN_MS + 8 * DAY_MS).await;
+    let month = Retention { rounds_before_ms: DAWN_MS, logs_before_ms: DAWN_MS };
+    assert!(house.engine.gc(month, GcMode::Remove).await.expect("removed").rows.is_nothing(), "nothing is that old");
+    let gone = house.engine.gc(all, GcMode::Remove).await.expect("removed");
+    assert_eq!(gone.rows, Aged { receipts: 1, signals: 1, memories: 0 });
+    let store = house.engine.store();
+    let query = ReceiptsQuery { repo: house.repo.clone(), loop_name: LOOP.to_owned(), before: None, limit: 9 };
+    assert_eq!(store.receipts(query).await.expect("receipts"), []);
+    assert_eq!(store.pending_signals(9).await.expect("pending").len(), 1);
+    assert!(house.engine.gc(all, GcMode::Remove).await.expect("removed").rows.is_nothing());
+}
