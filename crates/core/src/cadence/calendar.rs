@@ -6,7 +6,7 @@
 
 use super::days::Days;
 use super::times::{DAY_MINUTES, Times};
-use super::zone::{Stretch, Zone, held};
+use super::zone::{Stretch, WallClock, held};
 
 const MINUTE_MS: i64 = 60_000;
 /// No cadence that is accepted waits longer than ten years.
@@ -41,15 +41,15 @@ pub(super) struct Moment {
 
 impl Calendar {
     /// The first occurrence strictly after an instant.
-    pub(super) fn next_after(&self, zone: &Zone, after_ms: i64) -> Option<Moment> {
+    pub(super) fn next_after(&self, clock: &WallClock<'_>, after_ms: i64) -> Option<Moment> {
         let upto_ms = held(after_ms.saturating_add(HORIZON_MS));
-        let mut windows = Windows::new(zone, after_ms, upto_ms);
+        let mut windows = Windows::new(clock, after_ms, upto_ms);
         windows.find_map(|window| self.shifted(&window).or_else(|| self.first_in(&window)))
     }
 
     /// How many occurrences lie after one instant and not after another, in at most a step a day between them.
-    pub(super) fn count(&self, zone: &Zone, after_ms: i64, upto_ms: i64) -> u64 {
-        let windows = Windows::new(zone, after_ms, upto_ms);
+    pub(super) fn count(&self, clock: &WallClock<'_>, after_ms: i64, upto_ms: i64) -> u64 {
+        let windows = Windows::new(clock, after_ms, upto_ms);
         windows.map(|window| u64::from(self.shifted(&window).is_some()) + self.count_in(&window)).sum()
     }
 
@@ -121,14 +121,14 @@ struct Window {
 
 /// The windows between two instants, the first of which does not count.
 struct Windows<'z> {
-    zone: &'z Zone,
+    clock: &'z WallClock<'z>,
     next: Option<(i64, bool)>,
     upto_ms: i64,
 }
 
 impl<'z> Windows<'z> {
-    fn new(zone: &'z Zone, after_ms: i64, upto_ms: i64) -> Self {
-        Self { zone, next: Some((held(after_ms), false)), upto_ms: held(upto_ms) }
+    fn new(clock: &'z WallClock<'z>, after_ms: i64, upto_ms: i64) -> Self {
+        Self { clock, next: Some((held(after_ms), false)), upto_ms: held(upto_ms) }
     }
 }
 
@@ -137,7 +137,7 @@ impl Iterator for Windows<'_> {
 
     fn next(&mut self) -> Option<Window> {
         let (at_ms, opens) = self.next.take()?;
-        let stretch = self.zone.stretch(at_ms);
+        let stretch = self.clock.stretch(at_ms);
         if stretch.to_ms <= self.upto_ms && stretch.to_ms > at_ms {
             self.next = Some((stretch.to_ms, true));
         }

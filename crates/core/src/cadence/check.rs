@@ -6,7 +6,7 @@ use super::days::{Days, Join};
 use super::quiet::Quiet;
 use super::read::{self, Edge};
 use super::times::Times;
-use super::zone::Zone;
+use super::zone::{WallClock, Zone};
 use super::{Cadence, CadenceProblem, NO_BOUNDS, Plan, Rule};
 use crate::spec::Triggers;
 use crate::spec::problem::quoted;
@@ -237,7 +237,8 @@ fn bounds(on: &Triggers, zone: &Zone, found: &mut Vec<CadenceProblem>) -> (i64, 
 /// Refuses bounds between which nothing is due.
 fn empty(on: &Triggers, plan: &Plan) -> Option<CadenceProblem> {
     let (Some(from), Some(until)) = (&on.not_before, &on.until) else { return None };
-    let due = || plan.cadences.iter().filter_map(|cadence| cadence.rule.next_after(&plan.zone, plan.after_ms));
+    let clock = WallClock::of(&plan.zone);
+    let due = || plan.cadences.iter().filter_map(|cadence| cadence.rule.next_after(&clock, plan.after_ms));
     if plan.after_ms >= plan.until_ms {
         let what = format!("{} is not after {}", quoted(until), quoted(from));
         return Some(problem(("until", None), what, "`until` comes after `not_before`"));

@@ -17,7 +17,7 @@ use calendar::{Calendar, Moment};
 pub(crate) use check::problems;
 use quiet::Quiet;
 use std::sync::Arc;
-use zone::{CEILING_MS, FLOOR_MS, Zone, held};
+use zone::{CEILING_MS, FLOOR_MS, WallClock, Zone, held};
 
 /// All cadences of one loop, compiled. A clone shares everything.
 #[derive(Debug, Clone)]
@@ -93,17 +93,17 @@ enum Rule {
 }
 
 impl Rule {
-    fn next_after(&self, zone: &Zone, after_ms: i64) -> Option<Moment> {
+    fn next_after(&self, clock: &WallClock<'_>, after_ms: i64) -> Option<Moment> {
         match self {
             Self::Every { ms } => Some(Moment { at_ms: (after_ms.div_euclid(*ms) + 1) * ms, shifted: false }),
-            Self::Calendar(calendar) => calendar.next_after(zone, after_ms),
+            Self::Calendar(calendar) => calendar.next_after(clock, after_ms),
         }
     }
 
-    fn count(&self, zone: &Zone, after_ms: i64, upto_ms: i64) -> u64 {
+    fn count(&self, clock: &WallClock<'_>, after_ms: i64, upto_ms: i64) -> u64 {
         match self {
             Self::Every { ms } => (upto_ms.div_euclid(*ms) - after_ms.div_euclid(*ms)).max(0) as u64,
-            Self::Calendar(calendar) => calendar.count(zone, after_ms, upto_ms),
+            Self::Calendar(calendar) => calendar.count(clock, after_ms, upto_ms),
         }
     }
 }
@@ -137,9 +137,10 @@ impl Schedule {
     pub fn next_after(&self, after_ms: i64) -> Option<Due> {
         let plan = &*self.0;
         let after_ms = held(after_ms).max(plan.after_ms);
+        let clock = WallClock::of(&plan.zone);
         let mut best: Option<(Moment, &Cadence)> = None;
         for cadence in &plan.cadences {
-            let Some(moment) = cadence.rule.next_after(&plan.zone, after_ms) else { continue };
+            let Some(moment) = cadence.rule.next_after(&clock, after_ms) else { continue };
             let rank = |moment: &Moment| (moment.at_ms, moment.shifted);
             if best.as_ref().is_none_or(|(first, _)| rank(&moment) < rank(first)) {
                 best = Some((moment, cadence));
@@ -203,8 +204,9 @@ impl Schedule {
 
     fn walk(&self, after_ms: i64) -> Walk<'_> {
         let after_ms = held(after_ms).max(self.0.after_ms);
-        let heads = self.0.cadences.iter().map(|cadence| cadence.rule.next_after(&self.0.zone, after_ms)).collect();
-        Walk { plan: &self.0, heads }
+        let clock = WallClock::of(&self.0.zone);
+        let heads = self.0.cadences.iter().map(|cadence| cadence.rule.next_after(&clock, after_ms)).collect();
+        Walk { plan: &self.0, clock, heads }
     }
 
     /// The last `most` dues in a range. The range is narrowed by counting, which is cheap, before anything is listed.
@@ -240,7 +242,8 @@ impl Schedule {
     }
 
     fn counts(&self, after_ms: i64, upto_ms: i64) -> impl Iterator<Item = u64> + '_ {
-        self.0.cadences.iter().map(move |cadence| cadence.rule.count(&self.0.zone, after_ms, upto_ms))
+        let clock = WallClock::of(&self.0.zone);
+        self.0.cadences.iter().map(move |cadence| cadence.rule.count(&clock, after_ms, upto_ms))
     }
 
     /// How many dues lie in a range, as [`Between::earlier`] says.
@@ -260,6 +263,7 @@ const LISTED_MAX: u64 = 4_096;
 /// The dues of a plan in order: the next moment of each cadence, of which the earliest goes first.
 struct Walk<'p> {
     plan: &'p Plan,
+    clock: WallClock<'p>,
     heads: Vec<Option<Moment>>,
 }
 
@@ -278,7 +282,7 @@ impl Iterator for Walk<'_> {
             if first.as_ref().is_none_or(|(first, _)| first.shifted && !moment.shifted) {
                 first = Some((moment, cadence));
             }
-            *head = cadence.rule.next_after(&plan.zone, at_ms);
+            *head = cadence.rule.next_after(&self.clock, at_ms);
         }
         first.map(|(moment, cadence)| plan.due(moment, cadence))
     }

@@ -171,27 +171,47 @@ fn bits(field: &CronComponent, bit: u8) -> u64 {
     field.get_set_values(bit).into_iter().fold(0, |all, value| all | 1 << value)
 }
 
+/// What a field takes besides numbers, names, ranges and steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Extra {
+    None,
+    /// `L`, `LW`, `15W`.
+    Date,
+    /// `mon#2`, `friL`.
+    Weekday,
+}
+
+impl Extra {
+    /// croner's name for it.
+    const fn features(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Date => LAST_BIT | CLOSEST_WEEKDAY_BIT,
+            Self::Weekday => LAST_BIT | 0b11_1110,
+        }
+    }
+}
+
 /// A field of a cron line: its name, its range, and what it takes besides numbers.
 struct CronField {
     name: &'static str,
     least: u16,
     most: u16,
-    features: u8,
+    extra: Extra,
     words: &'static [&'static str],
 }
 
-const MINUTE: CronField = CronField { name: "minute", least: 0, most: 59, features: 0, words: &[] };
-const HOUR: CronField = CronField { name: "hour", least: 0, most: 23, features: 0, words: &[] };
-const DATE: CronField =
-    CronField { name: "day of month", least: 1, most: 31, features: LAST_BIT | CLOSEST_WEEKDAY_BIT, words: &[] };
-const MONTH: CronField = CronField { name: "month", least: 1, most: 12, features: 0, words: &MONTHS };
+const MINUTE: CronField = CronField { name: "minute", least: 0, most: 59, extra: Extra::None, words: &[] };
+const HOUR: CronField = CronField { name: "hour", least: 0, most: 23, extra: Extra::None, words: &[] };
+const DATE: CronField = CronField { name: "day of month", least: 1, most: 31, extra: Extra::Date, words: &[] };
+const MONTH: CronField = CronField { name: "month", least: 1, most: 12, extra: Extra::None, words: &MONTHS };
 const WEEKDAY: CronField =
-    CronField { name: "day of week", least: 0, most: 7, features: LAST_BIT | 0b11_1110, words: &WEEKDAYS };
+    CronField { name: "day of week", least: 0, most: 7, extra: Extra::Weekday, words: &WEEKDAYS };
 
 impl CronField {
     /// Names become numbers here and only where they belong; the rest of the field's grammar is croner's.
     fn read(&self, text: &str) -> Result<CronComponent, String> {
-        let mut field = CronComponent::new(self.least, self.most, self.features, 0);
+        let mut field = CronComponent::new(self.least, self.most, self.extra.features(), 0);
         let parts: Option<Vec<String>> = text.split(',').map(|part| self.numbered(part)).collect();
         let read = parts.is_some_and(|parts| field.parse(&parts.join(",")).is_ok());
         if read { Ok(field) } else { Err(self.problem(text)) }
@@ -199,34 +219,44 @@ impl CronField {
 
     /// A part of a list with numbers for names. `None` for what croner would take but nobody can mean.
     fn numbered(&self, part: &str) -> Option<String> {
-        if part.is_empty() || !part.is_ascii() {
-            return None;
+        let has_any = !matches!(self.extra, Extra::None);
+        match part.split_once('/') {
+            Some((range, step)) => {
+                let range = self.range(range, Extra::None)?;
+                let step: u16 = step.parse().ok().filter(|number| (1..=self.most).contains(number) && is_digits(step))?;
+                Some(format!("{range}/{step}"))
+            }
+            None if has_any && part == "?" => Some("*".to_owned()),
+            None => self.range(part, self.extra),
         }
-        let may_be_any = self.features != 0 && part == "?";
-        if may_be_any {
-            return Some("*".to_owned());
+    }
+
+    fn range(&self, text: &str, extra: Extra) -> Option<String> {
+        let last = |text: &str| text.eq_ignore_ascii_case("L") || text.eq_ignore_ascii_case("LW");
+        if text == "*" || (extra == Extra::Date && last(text)) {
+            return Some(text.to_ascii_uppercase());
         }
-        let (range, step) = part.split_once('/').map_or((part, None), |(range, step)| (range, Some(step)));
-        if step.is_some_and(|step| !is_digits(step) || step.parse::<u16>().map_or(true, |step| step == 0)) {
-            return None;
-        }
-        let ends: Option<Vec<String>> = range.split('-').enumerate().map(|(at, end)| self.end(end, at)).collect();
-        let range = ends?.join("-");
-        Some(step.map_or_else(|| range.clone(), |step| format!("{range}/{step}")))
+        let Some((from, to)) = text.split_once('-') else { return self.end(text, extra, 0) };
+        Some(format!("{}-{}", self.end(from, Extra::None, 0)?, self.end(to, extra, 1)?))
     }
 
     /// One end of a range: a number or a name, with what may stand behind it.
-    fn end(&self, text: &str, at: usize) -> Option<String> {
-        let upper = text.to_ascii_uppercase();
-        if text == "*" || (self.features != 0 && matches!(upper.as_str(), "L" | "LW")) {
-            return Some(upper);
-        }
-        let word =
-            self.words.iter().position(|word| upper.get(..3).is_some_and(|name| name.eq_ignore_ascii_case(word)));
-        let Some(value) = word else { return upper.starts_with(|c: char| c.is_ascii_digit()).then_some(upper) };
-        // `fri-sun` ends with the Sunday after.
-        let value = if self.most == 7 && value == 0 && at == 1 { 7 } else { value + usize::from(self.least) };
-        Some(format!("{value}{}", &upper[3..]))
+    fn end(&self, text: &str, extra: Extra, at: usize) -> Option<String> {
+        let named = self.words.iter().position(|word| text.get(..3).is_some_and(|name| name.eq_ignore_ascii_case(word)));
+        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+        let (value, rest) = match named {
+            // `fri-sun` ends with the Sunday after.
+            Some(0) if self.most == 7 && at == 1 => (7, text.get(3..)?),
+            Some(name) => (name + usize::from(self.least), text.get(3..)?),
+            None => (text.get(..digits)?.parse().ok()?, text.get(digits..)?),
+        };
+        let rest = rest.to_ascii_uppercase();
+        let fits = match extra {
+            Extra::None => rest.is_empty(),
+            Extra::Date => rest.is_empty() || rest == "W",
+            Extra::Weekday => matches!(rest.as_str(), "" | "L" | "#L" | "#1" | "#2" | "#3" | "#4" | "#5"),
+        };
+        fits.then(|| format!("{value}{rest}"))
     }
 
     fn problem(&self, text: &str) -> String {

@@ -1,23 +1,52 @@
-//! What schedules say.
+//! What schedules say, as tables and as properties.
+
+mod between;
+mod dst;
+mod grammar;
+mod quiet;
+mod refused;
+mod zones;
 
 use super::*;
+use crate::level::LoopLevel;
+use crate::spec::LoopSpec;
 
-fn schedule(on: &Triggers) -> Schedule {
-    Schedule::of(on, "repo/loop", "UTC").expect("a schedule")
+/// The triggers of cadence strings, in a zone.
+fn triggers(cadences: &[&str], zone: &str) -> Triggers {
+    let spec = LoopSpec::new("a-loop", "Say when.", LoopLevel::L1Report);
+    let mut spec = cadences.iter().fold(spec, |mut spec, cadence| {
+        spec.add_cadence(cadence);
+        spec
+    });
+    assert_eq!(spec.unread, [], "{cadences:?}");
+    spec.on.timezone = Some(zone.to_owned());
+    spec.on
+}
+
+fn compiled(on: &Triggers) -> Schedule {
+    Schedule::of(on, "repo/a-loop", "UTC").unwrap_or_else(|problem| panic!("{problem}: {}", problem.hint))
+}
+
+fn schedule(cadences: &[&str], zone: &str) -> Schedule {
+    compiled(&triggers(cadences, zone))
 }
 
 fn ms(text: &str) -> i64 {
     text.parse::<jiff::Timestamp>().expect("a timestamp").as_millisecond()
 }
 
-#[test]
-fn daily_in_berlin() {
-    let on =
-        Triggers { daily: vec!["02:30".to_owned()], timezone: Some("Europe/Berlin".to_owned()), ..Triggers::default() };
-    let schedule = schedule(&on);
-    let dues: Vec<_> =
-        schedule.coming(ms("2026-03-27T12:00:00Z")).take(3).map(|due| (due.at_ms, due.shifted)).collect();
-    let expected =
-        [(ms("2026-03-28T01:30:00Z"), false), (ms("2026-03-29T01:00:00Z"), true), (ms("2026-03-30T00:30:00Z"), false)];
-    assert_eq!(dues, expected);
+/// An instant on the wall clock of a zone, with its offset.
+fn wall(at_ms: i64, zone: &str) -> String {
+    let zone = jiff::tz::TimeZoneDatabase::bundled().get(zone).expect("a zone");
+    let at = jiff::Timestamp::from_millisecond(at_ms).expect("an instant").to_zoned(zone);
+    at.strftime("%Y-%m-%d %a %H:%M:%S %:z").to_string()
+}
+
+/// The first dues after a moment, one a line.
+fn listed(schedule: &Schedule, after: &str, count: usize) -> String {
+    let line = |due: Due| {
+        let mark = if due.shifted { " shifted" } else { "" };
+        format!("{}{mark}\n", wall(due.at_ms, schedule.zone()))
+    };
+    schedule.coming(ms(after)).take(count).map(line).collect()
 }

@@ -3,6 +3,7 @@
 
 use jiff::Timestamp;
 use jiff::tz::{TimeZone, TimeZoneDatabase};
+use std::cell::Cell;
 
 /// Nothing before 1900 or from the year 3000 on is ever due; inputs are held to that, so that no sum here can overflow.
 pub(super) const FLOOR_MS: i64 = -2_208_988_800_000;
@@ -15,10 +16,13 @@ const YEAR_2040_MS: i64 = 2_208_988_800_000;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Zone(TimeZone);
 
+/// How far back a stretch is known.
+const LOOK_BACK_MS: i64 = 2 * 86_400_000;
+
 /// A stretch of time in which a zone's offset from UTC stays the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stretch {
-    /// Its first instant.
+    /// Its first instant, or one two days before the instant that was asked about.
     pub(super) from_ms: i64,
     /// The first instant after it.
     pub(super) to_ms: i64,
@@ -46,18 +50,21 @@ impl Zone {
         self.0.iana_name().unwrap_or("UTC")
     }
 
-    /// The stretch around an instant.
+    /// The stretch around an instant. Only forward from two days ago: that is further back than any wall clock was ever
+    /// turned, and the library's way backward can invent a change where the rule for the future begins (it does so for
+    /// `America/Ciudad_Juarez` in November 2022).
     pub(super) fn stretch(&self, at_ms: i64) -> Stretch {
-        let at = timestamp(at_ms);
-        let from_ms = self.0.preceding(timestamp(at_ms + 1)).next().map(|change| change.timestamp().as_millisecond());
-        let to_ms = self.0.following(at).next().map(|change| change.timestamp().as_millisecond());
-        let from_ms = from_ms.filter(|from| *from > FLOOR_MS).unwrap_or(FLOOR_MS);
-        Stretch {
-            from_ms,
-            to_ms: to_ms.filter(|to| *to < CEILING_MS).unwrap_or(CEILING_MS),
-            offset_ms: self.offset_ms(at_ms),
-            before_ms: self.offset_ms(from_ms - 1),
+        let mut from_ms = (at_ms - LOOK_BACK_MS).max(FLOOR_MS);
+        let mut before_ms = self.offset_ms(from_ms);
+        let mut offset_ms = before_ms;
+        for change in self.0.following(timestamp(from_ms)) {
+            let change_ms = change.timestamp().as_millisecond();
+            if change_ms > at_ms {
+                return Stretch { from_ms, to_ms: change_ms.min(CEILING_MS), offset_ms, before_ms };
+            }
+            (from_ms, before_ms, offset_ms) = (change_ms, offset_ms, self.offset_ms(change_ms));
         }
+        Stretch { from_ms, to_ms: CEILING_MS, offset_ms, before_ms }
     }
 
     /// The offsets in use in our time.
@@ -87,6 +94,29 @@ impl Zone {
             }
             _ => at.compatible().ok().map(|at| at.as_millisecond()),
         }
+    }
+}
+
+/// The wall clock of a zone during one search: it remembers the stretch it stood in, because the next question is mostly
+/// about the same one.
+pub(super) struct WallClock<'z> {
+    zone: &'z Zone,
+    last: Cell<Option<Stretch>>,
+}
+
+impl<'z> WallClock<'z> {
+    pub(super) fn of(zone: &'z Zone) -> Self {
+        Self { zone, last: Cell::new(None) }
+    }
+
+    /// The stretch around an instant.
+    pub(super) fn stretch(&self, at_ms: i64) -> Stretch {
+        let known = self.last.get().filter(|stretch| (stretch.from_ms..stretch.to_ms).contains(&at_ms));
+        known.unwrap_or_else(|| {
+            let stretch = self.zone.stretch(at_ms);
+            self.last.set(Some(stretch));
+            stretch
+        })
     }
 }
 

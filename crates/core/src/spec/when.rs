@@ -73,8 +73,33 @@ fn short_days(text: &str) -> String {
 /// What to write instead of text that is no cadence.
 pub(crate) fn cadence_hint(text: &str) -> String {
     let text = text.trim();
-    if Span::parse(text).is_some() {
-        return format!("write `every {text}`");
+    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    match word {
+        "every" => every_hint(&joined(rest.trim())),
+        "daily" => "write `daily 08:00`, two digits each".to_owned(),
+        "weekly" => "write `weekly mon 09:30`".to_owned(),
+        "hourly" => "write `every 1h`".to_owned(),
+        _ => whole_hint(text),
+    }
+}
+
+fn every_hint(span: &str) -> String {
+    let digits = span.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = span.split_at(digits);
+    let is_zero = !number.is_empty() && number.bytes().all(|digit| digit == b'0');
+    match (unit, number.parse::<u32>()) {
+        _ if is_zero => "at least `every 1s`".to_owned(),
+        ("w", Ok(weeks)) => format!("write `every {}d`", u64::from(weeks) * 7),
+        ("ms" | "s" | "m" | "h" | "d", _) if !number.is_empty() => "at most `every 3650d`".to_owned(),
+        _ => "write `every 15m`; the units are s, m, h and d".to_owned(),
+    }
+}
+
+/// Text whose first word is none of ours.
+fn whole_hint(text: &str) -> String {
+    let first_of_range = text.split(['-', '–']).next().map(str::trim);
+    if let Some(span) = first_of_range.filter(|span| Span::parse(span).is_some()) {
+        return format!("write `every {span}`");
     }
     if read::times(text).is_some() {
         return format!("write `daily {text}`");
