@@ -223,7 +223,8 @@ impl CronField {
         match part.split_once('/') {
             Some((range, step)) => {
                 let range = self.range(range, Extra::None)?;
-                let step: u16 = step.parse().ok().filter(|number| (1..=self.most).contains(number) && is_digits(step))?;
+                let step: u16 =
+                    step.parse().ok().filter(|number| (1..=self.most).contains(number) && is_digits(step))?;
                 Some(format!("{range}/{step}"))
             }
             None if has_any && part == "?" => Some("*".to_owned()),
@@ -242,7 +243,8 @@ impl CronField {
 
     /// One end of a range: a number or a name, with what may stand behind it.
     fn end(&self, text: &str, extra: Extra, at: usize) -> Option<String> {
-        let named = self.words.iter().position(|word| text.get(..3).is_some_and(|name| name.eq_ignore_ascii_case(word)));
+        let named =
+            self.words.iter().position(|word| text.get(..3).is_some_and(|name| name.eq_ignore_ascii_case(word)));
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
         let (value, rest) = match named {
             // `fri-sun` ends with the Sunday after.

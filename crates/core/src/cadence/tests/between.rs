@@ -36,7 +36,11 @@ fn counting_agrees_with_listing() {
         for (hours, keep) in [(0, 1), (1, 1), (5, 0), (26, 1), (26, 3), (24 * 9, 2), (24 * 40, 1_000)] {
             let (after, upto) = (ms(start), ms(start) + hours * 3_600_000);
             let expected = plainly(&schedule, after, upto, keep);
-            assert_eq!(schedule.between(after, upto, keep), expected, "{cadences:?} from {start}, {hours} h, keep {keep}");
+            assert_eq!(
+                schedule.between(after, upto, keep),
+                expected,
+                "{cadences:?} from {start}, {hours} h, keep {keep}"
+            );
         }
     }
 }

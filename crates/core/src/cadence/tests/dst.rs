@@ -257,14 +257,26 @@ fn systemds_table_holds_except_that_a_gap_is_not_skipped() {
             None,
             "2016-03-27T01:00:00Z",
         ),
-        same("Sun 16:00 Berlin", "weekly sun 16:00", "Europe/Berlin", "2016-02-21T08:00:00.123Z", "2016-02-21T15:00:00Z"),
+        same(
+            "Sun 16:00 Berlin",
+            "weekly sun 16:00",
+            "Europe/Berlin",
+            "2016-02-21T08:00:00.123Z",
+            "2016-02-21T15:00:00Z",
+        ),
         same("*-*-01/5 04:00 UTC", "0 4 1-31/5 * *", "UTC", "2022-02-28T01:00:00Z", "2022-03-01T04:00:00Z"),
         same("*-01/7-01 04:00 UTC", "0 4 1 1-12/7 *", "UTC", "2022-10-01T07:00:00Z", "2023-01-01T04:00:00Z"),
         same("2017-08-06 9..17/2:00 UTC", "0 9-17/2 6 8 *", "UTC", "2017-08-06T14:30:00Z", "2017-08-06T15:00:00Z"),
         same("2016-12-* 3..21/6:00 UTC", "0 3-21/6 * 12 *", "UTC", "2016-12-24T21:00:00.001Z", "2016-12-25T03:00:00Z"),
         same("2016-02~01 UTC", "0 0 L 2 *", "UTC", "2016-01-01T00:00:00Z", "2016-02-29T00:00:00Z"),
         same("Mon 2017-05~07/1 UTC", "0 0 * 5 monL", "UTC", "2017-05-01T00:00:00Z", "2017-05-29T00:00:00Z"),
-        same("03:30 Auckland, gap day", "30 3 24 9 *", "Pacific/Auckland", "2017-01-01T00:00:00Z", "2017-09-23T14:30:00Z"),
+        same(
+            "03:30 Auckland, gap day",
+            "30 3 24 9 *",
+            "Pacific/Auckland",
+            "2017-01-01T00:00:00Z",
+            "2017-09-23T14:30:00Z",
+        ),
         // Again a gap.
         row(
             "02:30 Auckland, gap day",
@@ -274,7 +286,13 @@ fn systemds_table_holds_except_that_a_gap_is_not_skipped() {
             None,
             "2017-09-23T14:00:00Z",
         ),
-        same("02:30 Auckland, fold day", "30 2 2 4 *", "Pacific/Auckland", "2017-01-01T00:00:00Z", "2017-04-01T13:30:00Z"),
+        same(
+            "02:30 Auckland, fold day",
+            "30 2 2 4 *",
+            "Pacific/Auckland",
+            "2017-01-01T00:00:00Z",
+            "2017-04-01T13:30:00Z",
+        ),
         // After the first 02:30 there is no second one: the next is a year later (systemd's has a year, and finds none).
         row(
             "02:30 Auckland, fold day, asked again",
@@ -284,7 +302,13 @@ fn systemds_table_holds_except_that_a_gap_is_not_skipped() {
             None,
             "2018-04-01T14:30:00Z",
         ),
-        same("03:30 Auckland, fold day", "30 3 2 4 *", "Pacific/Auckland", "2017-01-01T00:00:00Z", "2017-04-01T15:30:00Z"),
+        same(
+            "03:30 Auckland, fold day",
+            "30 3 2 4 *",
+            "Pacific/Auckland",
+            "2017-01-01T00:00:00Z",
+            "2017-04-01T15:30:00Z",
+        ),
         same("20:42 Auckland", "42 20 9 9 *", "Pacific/Auckland", "2017-01-01T00:00:00Z", "2017-09-09T08:42:00Z"),
         // Dublin's winter time is a negative summer time; systemd once looped here. It skips the gap to the next Sunday.
         row(

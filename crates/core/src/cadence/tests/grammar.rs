@@ -95,7 +95,9 @@ fn times_are_read_strictly() {
     for text in ["8:00", "24:00", "08:60", "08:0", "+8:00", "08:00,", ",08:00", "", "08:00 17:00", "０８:00"] {
         assert_eq!(read::times(text), None, "{text}");
     }
-    for text in ["mon", "mon09:30", "09:30", "mon,,wed 09:30", "moonday 09:30", "mon-mon 09:30", "mon 9:30", "mon 09:30 x"] {
+    for text in
+        ["mon", "mon09:30", "09:30", "mon,,wed 09:30", "moonday 09:30", "mon-mon 09:30", "mon 9:30", "mon 09:30 x"]
+    {
         assert_eq!(read::weekly(text), None, "{text}");
     }
     assert_eq!(read::weekly("mon, wed 09:30, 17:00"), Some((0b1010, vec![570, 1020])));
@@ -104,17 +106,50 @@ fn times_are_read_strictly() {
 #[test]
 fn cron_fields_stay_in_their_ranges() {
     let wrong = [
-        "60 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *", "* * * * 8", "*/0 * * * *", "5-1 * * * *", "a * * * *",
-        "* * * * * *", "*/+5 * * * *", "mon * * * *", "* * jan * *", "1,, * * * *", ", * * * *", "*/90 * * * *", "5/10 * * * *",
-        "* * 15W9 * *", "* * L-3 * *", "* * * * L", "* * * * mon#6", "* * * * mon#", "* * * * monday", "*, * * * *", "? * * * *",
-        "1-2-3 * * * *", "-1 * * * *", "* * * * +", "@reboot", "@every 5m", "", "*/5 * * *", "* * * * １",
+        "60 * * * *",
+        "* 24 * * *",
+        "* * 0 * *",
+        "* * * 13 *",
+        "* * * * 8",
+        "*/0 * * * *",
+        "5-1 * * * *",
+        "a * * * *",
+        "* * * * * *",
+        "*/+5 * * * *",
+        "mon * * * *",
+        "* * jan * *",
+        "1,, * * * *",
+        ", * * * *",
+        "*/90 * * * *",
+        "5/10 * * * *",
+        "* * 15W9 * *",
+        "* * L-3 * *",
+        "* * * * L",
+        "* * * * mon#6",
+        "* * * * mon#",
+        "* * * * monday",
+        "*, * * * *",
+        "? * * * *",
+        "1-2-3 * * * *",
+        "-1 * * * *",
+        "* * * * +",
+        "@reboot",
+        "@every 5m",
+        "",
+        "*/5 * * *",
+        "* * * * １",
     ];
     for line in wrong {
         assert!(read::cron(line).is_err(), "{line}");
     }
 }
 
-fn field(least: u32, most: u32, words: &'static [&'static str], extra: &'static [&'static str]) -> BoxedStrategy<String> {
+fn field(
+    least: u32,
+    most: u32,
+    words: &'static [&'static str],
+    extra: &'static [&'static str],
+) -> BoxedStrategy<String> {
     let number = least..=most;
     let range = (least..=most, least..=most).prop_map(|(a, b)| format!("{}-{}", a.min(b), a.max(b)));
     let step = (range.clone(), 1..=most).prop_map(|(range, step)| format!("{range}/{step}"));
@@ -136,10 +171,12 @@ fn cron_line() -> impl Strategy<Value = String> {
     let date = field(1, 31, &[], &["L", "LW", "15W", "1W", "31W"]);
     let month = field(1, 12, &["jan", "FEB", "mar-may"], &[]);
     let weekday = field(0, 7, &["mon", "SUN", "fri-sun"], &["mon#2", "5L", "tue#L", "1-5#5"]);
-    (minute, hour, date, month, weekday, prop::bool::weighted(0.1)).prop_map(|(minute, hour, date, month, weekday, both)| {
-        let plus = if both && weekday != "*" { "+" } else { "" };
-        format!("{minute} {hour} {date} {month} {plus}{weekday}")
-    })
+    (minute, hour, date, month, weekday, prop::bool::weighted(0.1)).prop_map(
+        |(minute, hour, date, month, weekday, both)| {
+            let plus = if both && weekday != "*" { "+" } else { "" };
+            format!("{minute} {hour} {date} {month} {plus}{weekday}")
+        },
+    )
 }
 
 proptest! {

@@ -35,8 +35,10 @@ impl Around<'_> {
     /// The quarters of the wall clock from well before the change to well after it.
     fn walls(&self) -> impl Iterator<Item = DateTime> {
         let shown = self.moments().map(|at| self.zone.to_datetime(at));
-        let (low, high) = shown.iter().fold((shown[0], shown[0]), |(low, high), wall| (low.min(*wall), high.max(*wall)));
-        let low = low.with().minute(low.minute() / 15 * 15).second(0).subsec_nanosecond(0).build().expect("a wall time");
+        let (low, high) =
+            shown.iter().fold((shown[0], shown[0]), |(low, high), wall| (low.min(*wall), high.max(*wall)));
+        let low =
+            low.with().minute(low.minute() / 15 * 15).second(0).subsec_nanosecond(0).build().expect("a wall time");
         std::iter::successors(Some(low), |wall| wall.checked_add(QUARTER).ok()).take_while(move |wall| *wall <= high)
     }
 
@@ -114,5 +116,9 @@ fn every_zone_shows_what_its_wall_clock_shows() {
             }
         }
     }
-    assert!(zones > 500 && looked_at.len() > 250 && count > 2_500, "{zones} names, {} zones, {count} changes", looked_at.len());
+    assert!(
+        zones > 500 && looked_at.len() > 250 && count > 2_500,
+        "{zones} names, {} zones, {count} changes",
+        looked_at.len()
+    );
 }
