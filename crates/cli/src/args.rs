@@ -53,6 +53,14 @@ pub(crate) enum Verb {
     Up(verbs::up::Args),
     /// Let the daemon end its rounds and end; or cancel one round; or stop everything
     Stop(verbs::stop::Args),
+    /// Let loops start again after `stop --all`
+    Thaw,
+    /// Make one pass over what is due and wait for its rounds: for cron or launchd
+    Tick,
+    /// Let a loop start nothing by itself
+    Pause(verbs::pause::PauseArgs),
+    /// Let a paused loop start by itself again
+    Resume(verbs::pause::ResumeArgs),
     /// Have the system start the daemon: a systemd user unit or a launchd agent
     Service(verbs::service::Args),
     /// Print the effective configuration and where each value came from
@@ -108,7 +116,9 @@ impl Verb {
     pub(crate) fn changes(&self) -> bool {
         match self {
             Self::Run(_) | Self::Approve(_) | Self::Deny(_) | Self::Gc(_) | Self::Retry(_) | Self::Gates(_) => true,
+            Self::Thaw | Self::Pause(_) | Self::Resume(_) => true,
             Self::Budget(args) => args.changes(),
+            Self::Stop(args) => args.changes(),
             _ => false,
         }
     }

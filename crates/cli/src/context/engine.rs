@@ -8,12 +8,14 @@ use crate::error::{CommandError, chain};
 use crate::output::safe;
 use crate::signals::{self, Running};
 use loopwright::boundary::{self, Host};
+use loopwright::daemon::Daemon;
 use loopwright::git::UserRepo;
 use loopwright::proc::Cancel;
 use loopwright::store::Store;
 use loopwright::{Engine, EngineError, Identity, Settings};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::prices::Prices;
+use loopwright_core::round::Started;
 use loopwright_core::spec::{AgentSpec, CheckedSpec, LoopSpec, Role};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,8 +23,11 @@ use std::sync::Arc;
 impl Context {
     /// What the engine is told. `repo` is where the command works, if it works on one.
     pub(crate) fn settings(&self, repo: Option<&UserRepo>) -> Result<Settings, CommandError> {
+        self.settings_at(repo.map(|repo| repo.work_tree.as_path()))
+    }
+
+    fn settings_at(&self, work_tree: Option<&Path>) -> Result<Settings, CommandError> {
         let (state, _) = self.state_dir()?;
-        let work_tree = repo.map(|repo| repo.work_tree.as_path());
         let effective = self.config(work_tree)?;
         let config = effective.config();
         let mut settings = Settings::new(state);
@@ -73,6 +78,14 @@ impl Context {
         match &self.hands {
             Hands::Own => signals::cancel(running),
             Hands::Lent(_, cancel) => cancel.clone(),
+        }
+    }
+
+    /// The daemon, where it is the daemon that performs the command.
+    pub(crate) fn daemon(&self) -> Option<&Daemon> {
+        match &self.hands {
+            Hands::Own => None,
+            Hands::Lent(shared, _) => Some(&shared.daemon),
         }
     }
 
@@ -144,9 +157,17 @@ impl Context {
         round: &str,
     ) -> Result<loopwright::round::Bindings, EngineError> {
         let recorded = engine.recorded(round).await?;
-        let started = &recorded.round.facts().started;
-        let bound = self.bindings(&started.spec, Path::new(&started.repo_path));
-        Ok(bound.unwrap_or_else(|error| bindings::vanished(&started.spec, Vanished::from(&error))))
+        Ok(self.rebound(engine, &recorded.round.facts().started).1)
+    }
+
+    /// The same from its first event, with the engine as it is told for the round's repository. A configuration that is wrong
+    /// by now leaves the engine as it is.
+    pub(crate) fn rebound(&self, engine: &Engine, started: &Started) -> (Engine, loopwright::round::Bindings) {
+        let work_tree = Path::new(&started.repo_path);
+        let bound = self.bindings(&started.spec, work_tree);
+        let bind = bound.unwrap_or_else(|error| bindings::vanished(&started.spec, Vanished::from(&error)));
+        let told = self.settings_at(Some(work_tree)).map(|settings| engine.lend(settings));
+        (told.unwrap_or_else(|_| engine.clone()), bind)
     }
 
     /// A loop with the configuration's agents in the roles for which it names none, and else with the first agent that is on

@@ -3,6 +3,7 @@
 use super::finding::{Finding, error_of};
 use crate::error::CommandError;
 use loopwright_core::spec::{CheckedSpec, read_loop_file};
+use rustix::fs::{Mode, OFlags};
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -41,21 +42,15 @@ impl Loops {
     /// Reads every loop file of a working copy. A repository without the folder has no loops.
     pub(crate) fn read(work_tree: &Path) -> Result<Self, CommandError> {
         let mut loops = Self::default();
-        for path in files(&work_tree.join(FOLDER))? {
-            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            loops.add(&path, format!("{FOLDER}/{name}"));
+        for read in in_two(&files(work_tree)?, |path| Some(read(path))) {
+            match read {
+                Ok(file) => loops.loops.push(file),
+                Err(findings) => loops.findings.extend(findings),
+            }
         }
         loops.loops.sort_by(|a, b| a.spec.name.cmp(&b.spec.name));
         loops.refuse_twins();
         Ok(loops)
-    }
-
-    fn add(&mut self, path: &Path, file: String) {
-        match read_bytes(path).map(|bytes| read_loop_file(&file, &bytes)) {
-            Ok(Ok(spec)) => self.loops.push(LoopFile { file, spec }),
-            Ok(Err(problems)) => self.findings.extend(problems.into_iter().map(Finding::from)),
-            Err(error) => self.findings.push(Finding::of_file(file, format!("read loop file: {error}"))),
-        }
     }
 
     /// Two loops with one name would share branches, counters and history, so neither can be used.
@@ -102,6 +97,30 @@ impl Loops {
     }
 }
 
+fn read(path: &Path) -> Result<LoopFile, Vec<Finding>> {
+    let file = format!("{FOLDER}/{}", path.file_name().unwrap_or_default().to_string_lossy());
+    let bytes = read_bytes(path).map_err(|error| vec![Finding::of_file(&file, format!("read loop file: {error}"))])?;
+    match read_loop_file(&file, &bytes) {
+        Ok(spec) => Ok(LoopFile { file, spec }),
+        Err(problems) => Err(problems.into_iter().map(Finding::from).collect()),
+    }
+}
+
+/// Two threads halve what ten thousand files take; for a handful one is faster.
+pub(crate) fn in_two<T: Sync, R: Send>(all: &[T], each: impl Fn(&T) -> Option<R> + Sync) -> Vec<R> {
+    const WORTH_IT: usize = 64;
+    if all.len() < WORTH_IT {
+        return all.iter().filter_map(each).collect();
+    }
+    let (left, right) = all.split_at(all.len() / 2);
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| right.iter().filter_map(&each).collect::<Vec<R>>());
+        let mut done: Vec<R> = left.iter().filter_map(&each).collect();
+        done.extend(other.join().expect("reading a loop file does not panic"));
+        done
+    })
+}
+
 fn twin(first: &LoopFile, second: &LoopFile) -> Finding {
     let text = format!("the name `{}` is already taken by {}", second.spec.name, first.file);
     Finding::of_file(&second.file, text).with_hint("give one of the two another `name:`")
@@ -114,9 +133,11 @@ fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n s
     (best.0 <= 1 + name.chars().count() / 4).then_some(best.1)
 }
 
-fn files(folder: &Path) -> Result<Vec<PathBuf>, CommandError> {
+/// The loop files of a working copy, in order.
+pub(crate) fn files(work_tree: &Path) -> Result<Vec<PathBuf>, CommandError> {
+    let folder = work_tree.join(FOLDER);
     let failed = |error: io::Error| CommandError::failed(format!("list `{}`: {error}", folder.display()));
-    let entries = match fs::read_dir(folder) {
+    let entries = match fs::read_dir(&folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(failed(error)),
@@ -142,10 +163,15 @@ fn is_loop_file(path: &Path) -> bool {
 
 /// Reads a file that people wrote, and only a plain one: a pipe or a device would keep us waiting for ever.
 pub(crate) fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
-    if !fs::metadata(path)?.is_file() {
+    // Without waiting for a writer; that it is a pipe is found right after.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    let about = file.metadata()?;
+    if !about.is_file() {
         return Err(io::Error::other("not a plain file"));
     }
-    let mut bytes = Vec::new();
-    fs::File::open(path)?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    // One more than there is, so that the end is seen with the first look.
+    let mut bytes = Vec::with_capacity(about.len().min(BYTES_MAX) as usize + 1);
+    file.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }

@@ -18,7 +18,7 @@ pub(crate) use bindings::script_path;
 pub(crate) use environment::Environment;
 pub(crate) use finding::{Finding, error_of};
 pub(crate) use installed::Candidate;
-pub(crate) use loops::{FOLDER, LoopFile, Loops, read_bytes};
+pub(crate) use loops::{FOLDER, LoopFile, Loops, files as loop_files, in_two, read_bytes};
 pub(crate) use objections::Objections;
 pub(crate) use providers::Standing;
 
@@ -65,6 +65,22 @@ impl Context {
         let env = Environment { config: None, store: None, xdg_config: None, home: None, ..self.env.clone() };
         let (repo, state) = (Some(repo.to_owned()), Some(state.to_owned()));
         Self { env, out: self.out.twin(), repo, state, hands: Hands::Own }
+    }
+
+    /// The same context with a printer of its own, for something that outlives the command that made it.
+    pub(crate) fn twin(&self) -> Self {
+        let (repo, state, hands) = (self.repo.clone(), self.state.clone(), self.hands.clone());
+        Self { env: self.env.clone(), out: self.out.twin(), repo, state, hands }
+    }
+
+    /// A path of the user's own configuration.
+    pub(crate) fn user_path(&self, path: &str) -> Result<PathBuf, String> {
+        let whole = match (path.strip_prefix("~/"), &self.env.home) {
+            (Some(rest), Some(home)) => home.join(rest),
+            (Some(_), None) => return Err(format!("`{path}`: HOME is not set")),
+            (None, _) => PathBuf::from(path),
+        };
+        if whole.is_absolute() { Ok(whole) } else { Err(format!("`{path}` is not an absolute path")) }
     }
 
     /// The git door.

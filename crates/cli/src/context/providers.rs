@@ -11,7 +11,6 @@ use loopwright::egress::{Key, Provider};
 use loopwright_core::config::{Config, Effective, KeySource, ProviderConfig};
 use loopwright_core::network::Paths;
 use loopwright_core::spec::{AgentSpec, LoopSpec, Role};
-use std::path::PathBuf;
 
 /// The largest file that is taken for a key.
 const KEY_FILE_MAX: usize = 16 << 10;
@@ -141,20 +140,11 @@ impl Context {
                 found.ok_or_else(|| format!("{} is not set", names.join(" or ")))
             }
             KeySource::File(path) => {
-                let bytes = read_bytes(&self.key_file(path)?).map_err(|error| format!("read `{path}`: {error}"))?;
+                let bytes = read_bytes(&self.user_path(path)?).map_err(|error| format!("read `{path}`: {error}"))?;
                 let text = String::from_utf8(bytes).ok().filter(|text| text.len() <= KEY_FILE_MAX);
                 Ok((text.ok_or_else(|| format!("`{path}` holds no key"))?, path.clone()))
             }
         }
-    }
-
-    fn key_file(&self, path: &str) -> Result<PathBuf, String> {
-        let whole = match (path.strip_prefix("~/"), &self.env.home) {
-            (Some(rest), Some(home)) => home.join(rest),
-            (Some(_), None) => return Err(format!("`{path}`: HOME is not set")),
-            (None, _) => PathBuf::from(path),
-        };
-        if whole.is_absolute() { Ok(whole) } else { Err(format!("`{path}` is not an absolute path")) }
     }
 }
 

@@ -43,7 +43,6 @@ impl Streams {
     }
 
     /// Begins a new file where the present one is long. One that cannot be begun leaves the old one in use.
-    #[expect(dead_code, reason = "called with every line that the daemon tells, as soon as it tells any")]
     pub(crate) fn turn(&self) {
         if !std::fs::metadata(&self.0).is_ok_and(|meta| meta.len() > BYTES_MAX) {
             return;

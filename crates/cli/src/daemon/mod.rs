@@ -1,25 +1,38 @@
 //! The daemon: owns the store, starts loops when they are due, performs the commands of others, and ends in order. What is
 //! due is the dispatcher's business; here is the process around it.
 
+mod catalogue;
 pub(crate) mod detach;
+mod fleet;
 pub(crate) mod log;
 mod notify;
+mod shelf;
+mod teller;
+mod watch;
+
+pub(crate) use fleet::Repositories;
+pub(crate) use teller::Teller;
 
 use crate::context::Context;
-use crate::control::{Hall, Shared, socket};
-use crate::error::CommandError;
+use crate::control::{Hall, Peer, Shared, socket};
+use crate::error::{CommandError, Kind, counted};
 use crate::exit::Exit;
 use crate::panic;
 use crate::signals::Heard;
 use crate::verbs::Ended;
 use loopwright::Engine;
-use loopwright::proc::Cancel;
+use loopwright::daemon::{Daemon, Ended as DaemonEnded, Ending};
 use notify::Notify;
 use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::SignalKind;
+use tokio::task::JoinHandle;
+use watch::Watch;
+
+/// How long commands of others may take to say their last word once nothing runs any more.
+const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// Whether somebody looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,61 +51,150 @@ pub(crate) async fn run(cx: &Context, grace: Duration, terminal: Terminal) -> En
     panic::report_and_go_on();
     // From here on agents run beside us, and this process knows keys. A kernel that says no leaves what was before.
     let _ = loopwright::proc::make_undumpable();
-    let house = House::open(cx).await?;
-    house.ready(cx, terminal);
-    house.live(cx, grace).await;
-    house.close().await
+    let mut house = House::open(cx).await?;
+    house.ready(cx, terminal).await?;
+    let broke = house.live(cx).await;
+    house.close(broke, grace).await
+}
+
+/// The engine as the store's owner; a daemon that has it already is named with what to do about it.
+pub(crate) async fn own(cx: &Context) -> Result<Engine, CommandError> {
+    let opened = Engine::open(cx.settings(None)?).await;
+    match opened.map_err(CommandError::from) {
+        Err(error) if error.kind == Kind::Held && Peer::find(&cx.state_dir()?.0).await?.is_some() => {
+            let hints = vec!["a daemon runs: see `loopwright status`, or end it with `loopwright stop`".to_owned()];
+            Err(CommandError { hints, ..error })
+        }
+        opened => opened,
+    }
 }
 
 struct House {
     engine: Engine,
     state: PathBuf,
+    daemon: Daemon,
+    ending: JoinHandle<DaemonEnded>,
+    fleet: Repositories,
     hall: Arc<Hall>,
+    teller: Arc<Teller>,
     notify: Notify,
+    watch: Watch,
 }
 
 impl House {
     async fn open(cx: &Context) -> Result<Self, CommandError> {
         let (state, _) = cx.state_dir()?;
-        let settings = cx.settings(None)?;
-        let store = settings.store.clone();
-        let engine = Engine::open(settings).await?;
-        let failed = |error| CommandError::failed(format!("open the control socket: {error}"));
-        let listener = socket::bind(&state).await.map_err(failed)?;
-        cx.recover(&engine, &Cancel::new()).await?;
-        let shared = Shared { engine: engine.clone(), env: cx.env.clone(), state: state.clone(), store };
+        let engine = own(cx).await?;
+        let failed = |what: &str, error| CommandError::failed(format!("{what}: {error}"));
+        // Bound at once, so that commands wait for us instead of finding nobody; heard when everything stands.
+        let listener = socket::bind(&state).await.map_err(|error| failed("open the control socket", error))?;
+        let watch = Watch::new().map_err(|error| failed("watch loop files", error))?;
+        let teller = Arc::new(Teller::new(&cx.out));
+        let fleet = Repositories::new(cx, &teller)?;
+        let told = Arc::clone(&teller) as _;
+        let (daemon, ending) = Daemon::start(engine.clone(), Arc::new(fleet.clone()), fleet.limits()?, told).await?;
+        let store = engine.settings().store.clone();
+        let (env, place) = (cx.env.clone(), state.clone());
+        let shared =
+            Shared { engine: engine.clone(), daemon: daemon.clone(), fleet: fleet.clone(), env, state: place, store };
         let hall = Hall::new(Arc::new(shared));
         tokio::spawn(Arc::clone(&hall).open(listener));
-        Ok(Self { engine, state, hall, notify: Notify::new(cx.env.notify.clone()) })
+        let notify = Notify::new(cx.env.notify.clone());
+        let ending = tokio::spawn(Ending::wait(ending));
+        Ok(Self { engine, state, daemon, ending, fleet, hall, teller, notify, watch })
     }
 
-    fn ready(&self, cx: &Context, terminal: Terminal) {
-        let pid = std::process::id();
-        let document = json!({"schema": 1, "daemon": {"pid": pid}});
-        cx.out.answer(&document, || format!("up: process {pid}; Ctrl-C ends it"));
-        self.notify.ready("ready");
+    async fn ready(&mut self, cx: &Context, terminal: Terminal) -> Result<(), CommandError> {
+        self.watch.set(cx, &self.fleet.work_trees());
+        let (pid, now) = (std::process::id(), self.daemon.snapshot().await?);
+        let document = json!({"schema": 1, "daemon": {"pid": pid, "loops": now.loops, "state": self.state}});
+        let loops = counted(now.loops, "loop");
+        cx.out.answer(&document, || {
+            let none = if now.loops == 0 { "\nno loops here yet: loopwright init writes one" } else { "" };
+            format!("up: process {pid}, {loops}; Ctrl-C ends it; look with: loopwright status{none}")
+        });
+        self.notify.ready(&loops);
         if terminal == Terminal::None {
-            log::Streams::take(&self.state);
+            self.teller.turn_to(log::Streams::take(&self.state));
+            self.teller.say("up", &format!("process {pid}, {loops}"));
         }
+        Ok(())
     }
 
-    async fn live(&self, cx: &Context, grace: Duration) {
+    /// Until it is asked to end, or cannot go on; answers with why in the latter case.
+    async fn live(&mut self, cx: &Context) -> Option<String> {
         let mut end = Heard::of([SignalKind::interrupt(), SignalKind::terminate()]);
-        end.next().await;
-        self.notify.stopping();
-        cx.out.note("asked to end: letting rounds end; once more interrupts them");
-        self.hall.close();
-        tokio::select! {
-            _ = tokio::time::timeout(grace, self.hall.is_empty()) => {}
-            () = end.next() => {}
+        let mut hangup = Heard::of([SignalKind::hangup()]);
+        loop {
+            let again = tokio::select! {
+                () = end.next() => return None,
+                ended = &mut self.ending => return Some(why(ended)),
+                () = hangup.next() => true,
+                changed = self.watch.changed() => match changed {
+                    Ok(changed) => {
+                        // Whoever is asked anything looks at the file that stops everything first.
+                        let _ = self.daemon.snapshot().await;
+                        changed.files
+                    }
+                    Err(error) => {
+                        self.teller.warn(&format!("loop files are not watched any more: {error}; kill -HUP reads them again"));
+                        self.watch = Watch::deaf();
+                        false
+                    }
+                },
+            };
+            if again && self.daemon.reload().await.is_ok() {
+                self.watch.set(cx, &self.fleet.work_trees());
+            }
         }
-        self.hall.cancel_all();
-        let _ = tokio::time::timeout(Duration::from_secs(20), self.hall.is_empty()).await;
     }
 
-    async fn close(self) -> Ended {
+    /// Lets rounds end, tells those who wait, and gives the store back.
+    async fn close(mut self, broke: Option<String>, grace: Duration) -> Ended {
+        self.notify.stopping();
+        self.hall.close();
+        let ended = match broke {
+            Some(why) => Err(CommandError::failed(why)),
+            None => self.drain(grace).await,
+        };
+        self.hall.cancel_all();
+        // Commands that say nothing more by then have nobody to say it to.
+        let _ = tokio::time::timeout(LAST_WORDS, self.hall.is_empty()).await;
         socket::remove(&self.state);
         self.engine.close().await?;
-        Ok(Exit::DONE)
+        ended
+    }
+
+    async fn drain(&mut self, grace: Duration) -> Ended {
+        let mut end = Heard::of([SignalKind::interrupt(), SignalKind::terminate()]);
+        self.daemon.drain(grace).await?;
+        let mut asked = 1;
+        loop {
+            tokio::select! {
+                ended = &mut self.ending => return match ended {
+                    Ok(DaemonEnded::Drained) => Ok(Exit::DONE),
+                    ended => Err(CommandError::failed(why(ended))),
+                },
+                () = end.next() => {
+                    asked += 1;
+                    if asked > 2 {
+                        socket::remove(&self.state);
+                        std::process::exit(Exit::INTERRUPTED.into());
+                    }
+                    self.teller.say("ending", "interrupting rounds; once more ends at once");
+                    self.daemon.drain(Duration::ZERO).await?;
+                    self.hall.cancel_all();
+                }
+            }
+        }
+    }
+}
+
+fn why(ended: Result<DaemonEnded, tokio::task::JoinError>) -> String {
+    match ended {
+        Ok(DaemonEnded::Drained) => "the daemon ended unasked".to_owned(),
+        Ok(DaemonEnded::Fenced(why)) => format!("another engine has the store: {why}"),
+        Ok(DaemonEnded::Failed(why)) => format!("the daemon broke: {why}"),
+        Err(error) => format!("the daemon broke: {error}"),
     }
 }

@@ -15,6 +15,7 @@ pub(crate) mod gc;
 pub(crate) mod inbox;
 pub(crate) mod init;
 pub(crate) mod logs;
+pub(crate) mod pause;
 pub(crate) mod prompts;
 pub(crate) mod report;
 pub(crate) mod retry;
@@ -26,6 +27,8 @@ pub(crate) mod show;
 pub(crate) mod status;
 pub(crate) mod stop;
 pub(crate) mod take;
+pub(crate) mod thaw;
+pub(crate) mod tick;
 pub(crate) mod up;
 pub(crate) mod verify;
 pub(crate) mod why;
@@ -43,10 +46,18 @@ pub(crate) type Ended = Result<Exit, CommandError>;
 
 /// Does what was asked: in this process, or where a daemon owns the store, there.
 pub(crate) fn run(verb: Verb, cx: &Context) -> Ended {
+    if let Verb::Why(_) = &verb {
+        // The daemon knows best why; one that cannot be asked leaves the record.
+        return elsewhere(cx).ok().flatten().map_or_else(|| here(verb, cx), Ok);
+    }
     if !verb.changes() {
         return here(verb, cx);
     }
-    match elsewhere(cx)? {
+    let there = match (elsewhere(cx), &verb) {
+        (Err(error), Verb::Stop(args)) if args.is_everything() => return stop::by_file_at_least(args, cx, &error),
+        (there, _) => there?,
+    };
+    match there {
         Some(ended) => Ok(ended),
         // A daemon that took the store while we looked performs it then.
         None => here(verb, cx).or_else(|error| match error.kind {
@@ -70,6 +81,11 @@ pub(crate) fn lent<'c>(verb: Verb, cx: &'c Context) -> BoxFuture<'c, Ended> {
         Verb::Gc(args) => Box::pin(gc::run(args, cx)),
         Verb::Retry(args) => Box::pin(retry::run(args, cx)),
         Verb::Gates(args) => Box::pin(gates::run(args, cx)),
+        Verb::Stop(args) if args.changes() => Box::pin(stop::run(args, cx)),
+        Verb::Why(args) => Box::pin(why::run(args, cx)),
+        Verb::Thaw => Box::pin(thaw::run(cx)),
+        Verb::Pause(args) => Box::pin(pause::pause(args, cx)),
+        Verb::Resume(args) => Box::pin(pause::resume(args, cx)),
         _ => Box::pin(async { Err(CommandError::new(Kind::Usage, "a daemon does not perform this")) }),
     }
 }
@@ -82,7 +98,11 @@ fn here(verb: Verb, cx: &Context) -> Ended {
         Verb::Config => reading(config::run(cx)),
         Verb::Run(args) => owning(run::run(args, cx)),
         Verb::Up(args) => owning(up::run(args, cx)),
-        Verb::Stop(args) => reading(stop::run(args, cx)),
+        Verb::Stop(args) => owning(stop::run(args, cx)),
+        Verb::Thaw => owning(thaw::run(cx)),
+        Verb::Tick => owning(tick::run(cx)),
+        Verb::Pause(args) => owning(pause::pause(args, cx)),
+        Verb::Resume(args) => owning(pause::resume(args, cx)),
         Verb::Service(args) => reading(service::run(args, cx)),
         Verb::Schema => schema::run(cx),
         Verb::Prompts(args) => reading(prompts::run(args, cx)),

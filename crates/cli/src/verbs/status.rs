@@ -2,11 +2,13 @@
 
 use super::Ended;
 use crate::context::Context;
+use crate::control::Peer;
 use crate::error::{CommandError, Kind};
 use crate::exit::Exit;
+use crate::output::safe;
 use crate::view::loops::Here;
-use crate::view::status::Status;
-use crate::view::time::now_ms;
+use crate::view::status::{DaemonLine, Status};
+use crate::view::time::{self, moment, now_ms};
 use loopwright::store::Store;
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +46,20 @@ async fn once(cx: &Context) -> Ended {
 async fn read(cx: &Context) -> Result<Status, CommandError> {
     let (here, store) = tokio::join!(Here::find(cx), store_if_any(cx));
     let (here, store) = (here?, store?);
-    Status::read(store.as_deref(), here.as_ref(), now_ms()).await
+    let mut status = Status::read(store.as_deref(), here.as_ref(), now_ms()).await?;
+    status.daemon = daemon(cx, store.as_deref()).await?;
+    Ok(status)
+}
+
+/// The process that answers at the control socket, and since when it owns the store.
+pub(super) async fn daemon(cx: &Context, store: Option<&dyn Store>) -> Result<Option<DaemonLine>, CommandError> {
+    let Some(pid) = Peer::find(&cx.state_dir()?.0).await?.and_then(|peer| peer.pid) else { return Ok(None) };
+    let owner = match store {
+        Some(store) => store.owner().await?.filter(|owner| owner.pid == i64::from(pid)),
+        None => None,
+    };
+    let since_ms = owner.map(|owner| owner.since_ms);
+    Ok(Some(DaemonLine { pid, since: since_ms.map(moment), since_ms }))
 }
 
 /// The store for looking, or none where nothing has run yet.
@@ -63,6 +78,18 @@ fn page(status: &Status, cx: &Context) -> String {
     let waiting: usize = status.loops.iter().map(|line| line.waiting).sum();
     let mut page = status.render(now_ms(), cx.out.width());
     let invalid = status.loops.iter().filter(|line| line.status.word() == "invalid").count();
+    if let Some(why) = &status.stopped {
+        page.push_str(&format!("\n\neverything is stopped {}: loopwright thaw", safe(why)));
+    }
+    let is_timed = status.loops.iter().any(|line| line.next.is_some());
+    match &status.daemon {
+        Some(daemon) => {
+            let since = daemon.since_ms.map_or(String::new(), |ms| format!(", up {}", time::span(now_ms() - ms)));
+            page.push_str(&format!("\n\nthe daemon runs: process {}{since}", daemon.pid));
+        }
+        None if is_timed => page.push_str("\n\nno daemon runs, so nothing starts by itself: loopwright up"),
+        None => {}
+    }
     if waiting > 0 {
         page.push_str(&format!("\n\n{waiting} waiting for you: loopwright inbox"));
     }

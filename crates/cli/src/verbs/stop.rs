@@ -1,11 +1,18 @@
-//! `stop`: asks the daemon to let its rounds end and to end itself, and waits until it has. It is asked by a signal, which
-//! every build understands.
+//! `stop`: asks the daemon to let its rounds end and to end itself, and waits until it has; `stop ROUND` cancels one round;
+//! `stop --all` stops everything until `thaw`, also over restarts.
+//!
+//! The daemon is asked to end by a signal, which every build understands. Everything is stopped by a file in the state
+//! directory at the least, which works whoever holds the store.
 
 use super::Ended;
 use crate::context::Context;
 use crate::control::Peer;
-use crate::error::CommandError;
+use crate::error::{CommandError, Kind};
 use crate::exit::Exit;
+use crate::output::safe;
+use crate::view::find;
+use loopwright::daemon::STOP_FILE;
+use loopwright::proc::Cancel;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -14,12 +21,41 @@ use std::os::fd::OwnedFd;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// Cancel this round: its id or the beginning of it
+    #[arg(value_name = "ROUND", conflicts_with_all = ["all", "now"])]
+    round: Option<String>,
+    /// Stop everything: cancel all rounds and start none until `thaw`, also after a restart
+    #[arg(long, conflicts_with = "now")]
+    all: bool,
     /// Do not let rounds end: interrupt them
     #[arg(long)]
     now: bool,
+    /// Why, for the record
+    #[arg(long, value_name = "TEXT", default_value = "stopped by hand")]
+    why: String,
+}
+
+impl Args {
+    /// Whether the owner of the store has to do it.
+    pub(crate) fn changes(&self) -> bool {
+        self.all || self.round.is_some()
+    }
+
+    /// Whether it has to work whatever else does not.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.all
+    }
 }
 
 pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+    match &args.round {
+        Some(round) => cancel(cx, round, &args.why).await,
+        None if args.all => everything(cx, &args.why).await,
+        None => end(cx, args.now).await,
+    }
+}
+
+async fn end(cx: &Context, now: bool) -> Ended {
     let (state, _) = cx.state_dir()?;
     let Some(peer) = Peer::find(&state).await? else {
         cx.out.answer(&json!({"schema": 1, "stopped": null}), || "no daemon runs here".to_owned());
@@ -29,7 +65,7 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     let pid = peer.pid.and_then(Pid::from_raw).ok_or_else(unknown)?;
     let process = pidfd_open(pid, PidfdFlags::NONBLOCK).map_err(|error| gone(pid, error))?;
     drop(peer);
-    let times = if args.now { 2 } else { 1 };
+    let times = if now { 2 } else { 1 };
     for _ in 0..times {
         pidfd_send_signal(&process, Signal::TERM).map_err(|error| gone(pid, error))?;
     }
@@ -52,4 +88,70 @@ fn ended(process: &OwnedFd) -> rustix::io::Result<()> {
 
 fn gone(pid: Pid, error: Errno) -> CommandError {
     CommandError::failed(format!("signal process {}: {error}", pid.as_raw_nonzero()))
+}
+
+async fn cancel(cx: &Context, text: &str, why: &str) -> Ended {
+    let row = find::round(cx.reader().await?.as_ref(), text).await?;
+    let is_cancelled = match cx.daemon() {
+        Some(daemon) => daemon.cancel(&row.id, &format!("{} by {}", why, cx.actor())).await?,
+        None => return Err(not_ours(cx, &row.id).await?),
+    };
+    if !is_cancelled {
+        return Err(CommandError::refused(format!("round {} is not under way: it is {}", row.id, row.phase))
+            .hint(format!("see `loopwright show {}`", row.id)));
+    }
+    let document = json!({"schema": 1, "loop": row.loop_name, "round": row.id, "cancelled": true});
+    cx.out.answer(&document, || format!("cancelled: round {} of {}", safe(&row.id), safe(&row.loop_name)));
+    Ok(Exit::DONE)
+}
+
+/// Without a daemon a round is under way in the process that somebody typed `run` in, or nowhere.
+async fn not_ours(cx: &Context, round: &str) -> Result<CommandError, CommandError> {
+    let owner = cx.reader().await?.owner().await?.filter(loopwright::store::OwnerRow::lives_here);
+    Ok(match owner {
+        Some(owner) => CommandError::new(Kind::Held, format!("no daemon runs; the store is held by {owner}"))
+            .hint(format!("if it runs the round, interrupt it: kill {}", owner.pid)),
+        None => CommandError::refused(format!("nothing is under way, so round {round} is not"))
+            .hint(format!("see `loopwright show {round}`")),
+    })
+}
+
+async fn everything(cx: &Context, why: &str) -> Ended {
+    let by = cx.actor();
+    let stopped = match cx.daemon() {
+        Some(daemon) => daemon.freeze(&by, why).await.map_err(CommandError::from),
+        None => by_hand(cx, &by, why).await,
+    };
+    match stopped {
+        Ok(()) => Ok(told(cx, "nothing runs and nothing starts")),
+        Err(error) => by_file(cx, why, &error),
+    }
+}
+
+async fn by_hand(cx: &Context, by: &str, why: &str) -> Result<(), CommandError> {
+    let engine = cx.owner(None, &Cancel::new()).await?;
+    let stopped = engine.stop_all(by, why).await;
+    engine.close().await?;
+    Ok(stopped?)
+}
+
+/// What is left when the owner of the store cannot be asked: the file, which it and its successors look at.
+pub(crate) fn by_file(cx: &Context, why: &str, error: &CommandError) -> Ended {
+    let (state, _) = cx.state_dir()?;
+    let file = state.join(STOP_FILE);
+    std::fs::write(&file, format!("{why}\n"))
+        .map_err(|failed| CommandError::failed(format!("write {}: {failed}", file.display())))?;
+    cx.out.note(&format!("not on record: {}", safe(&error.text)));
+    Ok(told(cx, &format!("by the file {}", safe(&file.to_string_lossy()))))
+}
+
+/// The same, for a command that did not come so far.
+pub(crate) fn by_file_at_least(args: &Args, cx: &Context, error: &CommandError) -> Ended {
+    by_file(cx, &args.why, error)
+}
+
+fn told(cx: &Context, how: &str) -> Exit {
+    let document = json!({"schema": 1, "frozen": true});
+    cx.out.answer(&document, || format!("everything is stopped: {how}\ngo on with: loopwright thaw"));
+    Exit::DONE
 }

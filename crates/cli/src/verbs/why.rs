@@ -2,17 +2,26 @@
 
 use super::Ended;
 use crate::context::Context;
+use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::view::explain::Explanation;
 use crate::view::find::{self, Target};
 use crate::view::loops::Here;
 use crate::view::time::now_ms;
+use loopwright_core::dispatch::{LoopKey, Why};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A round's id or its beginning, an inbox id, or a loop's name
     #[arg(value_name = "ID|LOOP")]
     pub(crate) id: String,
+}
+
+/// What the daemon says, where it is the daemon that answers and it knows the loop.
+async fn asked(cx: &Context, here: Option<&Here>, name: &str) -> Result<Option<Why>, CommandError> {
+    let (Some(daemon), Some(here)) = (cx.daemon(), here) else { return Ok(None) };
+    let why = daemon.explain(&LoopKey::new(&here.repo.id, name)).await?;
+    Ok(Some(why).filter(|why| *why != Why::Unknown))
 }
 
 pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
@@ -27,7 +36,10 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     let explanation = match (&target, &store) {
         (Target::Round(row), Some(store)) => Explanation::of_round(store.as_ref(), row).await?,
         (Target::Round(row), None) => return Err(find::nothing(&row.id)),
-        (Target::Loop(name), _) => Explanation::of_loop(store.as_deref(), here.as_ref(), name, now_ms()).await?,
+        (Target::Loop(name), _) => {
+            let why = asked(cx, here.as_ref(), name).await?;
+            Explanation::of_loop(store.as_deref(), here.as_ref(), name, now_ms(), why).await?
+        }
     };
     cx.out.answer(&explanation, || explanation.render());
     Ok(Exit::DONE)

@@ -8,6 +8,7 @@ use super::story::Story;
 use crate::error::CommandError;
 use crate::output::{safe, safe_lines};
 use loopwright::store::{RoundRow, RoundsQuery, Store};
+use loopwright_core::dispatch::Why;
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::Reason;
 use serde::Serialize;
@@ -21,6 +22,8 @@ pub(crate) struct Explanation {
     round: Option<String>,
     outcome: Option<RoundOutcome>,
     status: Option<LoopStatus>,
+    /// What the daemon says of the loop, where one runs.
+    why: Option<Why>,
     /// The answer, in sentences.
     because: Vec<String>,
     reasons: Vec<Reason>,
@@ -42,6 +45,7 @@ impl Explanation {
             round: Some(row.id.clone()),
             outcome: report.outcome,
             status: None,
+            why: None,
             because,
             history: story.history()?,
             next: page::next(&report),
@@ -55,22 +59,28 @@ impl Explanation {
         here: Option<&Here>,
         name: &str,
         now: i64,
+        why: Option<Why>,
     ) -> Result<Self, CommandError> {
         let line = status::one(store, here, name, now).await?;
         let last = last_round(store, &line).await?;
-        let mut because = vec![standing(&line, last.as_ref())];
-        because.push(starts(here, name));
+        let mut because = vec![match &why {
+            Some(why) => format!("{name}: {}", why.text()),
+            None => standing(&line, last.as_ref()),
+        }];
+        because.extend(why.is_none().then(|| starts(here, &line)));
         because.extend(last.as_ref().map(last_words));
-        let next = match &last {
-            Some(row) => Story::read_next(store, row).await?,
-            None => vec![format!("start it: loopwright run {name}")],
-        };
+        let mut next: Vec<String> = change(&line, why.as_ref()).into_iter().collect();
+        match &last {
+            Some(row) => next.extend(Story::read_next(store, row).await?),
+            None => next.push(format!("start it: loopwright run {name}")),
+        }
         Ok(Self {
             schema: SCHEMA,
             name: name.to_owned(),
             round: last.as_ref().map(|row| row.id.clone()),
             outcome: last.and_then(|row| RoundOutcome::parse(row.outcome.as_deref()?)),
             status: Some(line.status),
+            why,
             because,
             reasons: Vec::new(),
             history: Vec::new(),
@@ -119,18 +129,33 @@ fn standing(line: &LoopLine, last: Option<&RoundRow>) -> String {
         },
         LoopStatus::Running => format!("{name} is running: round {round} is under way"),
         LoopStatus::Waiting => format!("{name} waits for a person to answer round {round}"),
-        LoopStatus::Stopped | LoopStatus::Invalid => {
+        LoopStatus::Due => format!("{name} is due, and nothing has started it yet"),
+        LoopStatus::Stopped | LoopStatus::Invalid | LoopStatus::Paused | LoopStatus::CoolingDown => {
             let why = line.paused_reason.as_deref().unwrap_or_default();
             format!("{name} is {}: {why}", line.status.word())
         }
     }
 }
 
-fn starts(here: Option<&Here>, name: &str) -> String {
-    match here.and_then(|here| here.file(name)).map(|file| cadence(&file.spec.on)) {
+/// What would change how the loop stands.
+fn change(line: &LoopLine, why: Option<&Why>) -> Option<String> {
+    let name = &line.name;
+    match (why, line.status) {
+        (Some(why), _) => why.change(name),
+        (None, LoopStatus::Paused) => Some(format!("let it start again: loopwright resume {name}")),
+        (None, LoopStatus::Stopped) => Some("let everything start again: loopwright thaw".to_owned()),
+        (None, LoopStatus::Invalid) => Some(format!("see what is wrong: loopwright check {name}")),
+        (None, _) if line.next.is_some() => Some("have it start by itself: loopwright up".to_owned()),
+        (None, _) => None,
+    }
+}
+
+fn starts(here: Option<&Here>, line: &LoopLine) -> String {
+    let at = line.next.as_ref().map_or(String::new(), |at| format!(" (next at {at})"));
+    match here.and_then(|here| here.file(&line.name)).map(|file| cadence(&file.spec.on)) {
         None => "its loop file is not here, so nothing says when it starts".to_owned(),
         Some(words) if words.starts_with("manual") => "it starts by hand only: its file has no trigger".to_owned(),
-        Some(words) => format!("it asks for {words}; no daemon runs here, so it starts by hand only"),
+        Some(words) => format!("it asks for {words}{at}; no daemon runs here, so it starts by hand only"),
     }
 }
 

@@ -1,7 +1,8 @@
 //! The loops of the repository a command stands in, if it stands in one: the half of the view that is not in the store.
 
-use crate::context::{Context, LoopFile, Loops};
+use crate::context::{Context, LoopFile, Loops, read_bytes};
 use crate::error::{CommandError, Kind};
+use loopwright::daemon::STOP_FILE;
 use loopwright::git::UserRepo;
 use loopwright_core::spec::{ProbeSpec, Triggers};
 
@@ -11,6 +12,10 @@ pub(crate) struct Here {
     pub(crate) repo: UserRepo,
     /// Its loop files.
     pub(crate) loops: Loops,
+    /// The system's time zone.
+    pub(crate) zone: String,
+    /// What the file that stops everything says, where it is there.
+    pub(crate) stop: Option<String>,
 }
 
 impl Here {
@@ -22,7 +27,7 @@ impl Here {
             Err(error) => return Err(error),
         };
         let loops = cx.loops(&repo)?;
-        Ok(Some(Self { repo, loops }))
+        Ok(Some(Self { repo, loops, zone: cx.system_zone(), stop: stop_file(cx) }))
     }
 
     /// One loop file by the loop's name.
@@ -48,6 +53,13 @@ impl Here {
         let firsts = self.loops.findings.iter().filter(|finding| seen.insert(finding.file.as_str()));
         firsts.map(|finding| (stem(&finding.file), format!("{}: {}", finding.file, finding.text))).collect()
     }
+}
+
+/// What the file that stops everything says, where it is there.
+pub(crate) fn stop_file(cx: &Context) -> Option<String> {
+    let file = cx.state_dir().ok()?.0.join(STOP_FILE);
+    let text = read_bytes(&file).ok()?;
+    Some(String::from_utf8_lossy(&text).lines().next().unwrap_or_default().chars().take(500).collect())
 }
 
 fn stem(file: &str) -> String {

@@ -7,7 +7,8 @@ use super::{NOTHING, SCHEMA};
 use crate::error::CommandError;
 use crate::output::Table;
 use loopwright::clock;
-use loopwright::store::{LoopRow, RoundRow, SpendChange, Store};
+use loopwright::store::{LoopRow, RoundRow, ScheduleRow, SpendChange, Store};
+use loopwright_core::cadence::Schedule;
 use loopwright_core::spec::SandboxMode;
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap};
@@ -16,10 +17,22 @@ use std::collections::{BTreeSet, HashMap};
 #[derive(Debug, Serialize)]
 pub(crate) struct Status {
     schema: u32,
-    /// The process that starts loops by itself; none in this build.
-    daemon: Option<()>,
+    /// The process that starts loops by itself, where one runs.
+    pub(crate) daemon: Option<DaemonLine>,
+    /// Why everything is stopped, where it is; documents have it in each line's reason.
+    #[serde(skip)]
+    pub(crate) stopped: Option<String>,
     /// The loops by name.
     pub(crate) loops: Vec<LoopLine>,
+}
+
+/// The daemon.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct DaemonLine {
+    pub(crate) pid: i32,
+    pub(crate) since: Option<String>,
+    #[serde(skip)]
+    pub(crate) since_ms: Option<i64>,
 }
 
 /// One loop.
@@ -46,6 +59,8 @@ pub(crate) struct LoopLine {
     pub(crate) paused_reason: Option<String>,
     #[serde(skip)]
     pub(crate) last_run_ms: Option<i64>,
+    #[serde(skip)]
+    pub(crate) next_ms: Option<i64>,
 }
 
 /// What a loop spent today.
@@ -66,7 +81,13 @@ pub(crate) enum LoopStatus {
     Running,
     /// A round waits for a person.
     Waiting,
-    /// A round was under way when its process ended.
+    /// It is due, and was not started yet.
+    Due,
+    /// It starts nothing by itself, because somebody said so or the same failure came too often.
+    Paused,
+    /// It waits after a failure.
+    CoolingDown,
+    /// Everything is stopped; or a round was under way when its process ended.
     Stopped,
     /// The loop file has problems.
     Invalid,
@@ -78,6 +99,9 @@ impl LoopStatus {
             Self::Idle => "idle",
             Self::Running => "running",
             Self::Waiting => "waiting",
+            Self::Due => "due",
+            Self::Paused => "paused",
+            Self::CoolingDown => "cooling-down",
             Self::Stopped => "stopped",
             Self::Invalid => "invalid",
         }
@@ -92,18 +116,25 @@ struct Known {
     counters: HashMap<Key, LoopRow>,
     open: HashMap<Key, Vec<RoundRow>>,
     spends: HashMap<Key, SpendChange>,
+    schedules: HashMap<Key, ScheduleRow>,
+    stopped: Option<String>,
     day: String,
+    now: i64,
     owner_lives: bool,
 }
 
 impl Known {
     async fn read(store: Option<&dyn Store>, now: i64) -> Result<Self, CommandError> {
-        let mut known = Self { day: clock::day(now), ..Self::default() };
+        let mut known = Self { day: clock::day(now), now, ..Self::default() };
         let Some(store) = store else { return Ok(known) };
         known.counters = store.loops().await?.into_iter().map(|row| (key(&row.repo, &row.loop_name), row)).collect();
         for row in store.open_rounds().await? {
             known.open.entry(key(&row.repo, &row.loop_name)).or_default().push(row);
         }
+        known.schedules =
+            store.schedules().await?.into_iter().map(|row| (key(&row.repo, &row.loop_name), row)).collect();
+        let stop = store.flags().await?.into_iter().find(|flag| flag.name == "stop");
+        known.stopped = stop.map(|flag| format!("since {} by {}: {}", moment(flag.at_ms), flag.actor, flag.why));
         let spends = store.spends(&known.day).await?;
         known.spends = spends.into_iter().map(|row| (key(&row.repo, &row.loop_name), row)).collect();
         if known.open.values().flatten().any(|row| !rests(row)) {
@@ -122,7 +153,7 @@ impl Known {
         let last_open = open.iter().map(|row| row.started_ms).max();
         let last_run_ms = counters.and_then(|row| row.last_run_ms).max(last_open);
         let suspended = open.iter().rfind(|row| row.phase == "suspended");
-        let status = self.status(open, waiting);
+        let (status, reason) = self.standing(&at, open, waiting);
         LoopLine {
             name: name.to_owned(),
             repo: Some(repo.to_owned()),
@@ -140,12 +171,51 @@ impl Known {
             failures: counters.map_or(0, |row| row.failures),
             spend: self.spend(&at),
             waiting,
-            paused_reason: match status {
-                LoopStatus::Stopped => Some(STOPPED.to_owned()),
-                _ => suspended.map(kept),
-            },
+            paused_reason: reason.or_else(|| suspended.map(kept)),
             last_run_ms,
+            next_ms: None,
         }
+    }
+
+    /// Where a loop stands and why, without its file: what runs first, then what keeps it from starting.
+    fn standing(&self, at: &Key, open: &[RoundRow], waiting: usize) -> (LoopStatus, Option<String>) {
+        let status = self.status(open, waiting);
+        if status == LoopStatus::Running {
+            return (status, None);
+        }
+        if status == LoopStatus::Stopped {
+            return (status, Some(STOPPED.to_owned()));
+        }
+        if let Some(why) = &self.stopped {
+            return (LoopStatus::Stopped, Some(format!("everything is stopped {why}")));
+        }
+        let Some(row) = self.schedules.get(at) else { return (status, None) };
+        let said = |text: &Option<String>| text.clone().unwrap_or_default();
+        if let Some(since) = row.paused_ms {
+            let why = format!("paused since {} by {}: {}", moment(since), said(&row.paused_by), said(&row.paused_why));
+            return (LoopStatus::Paused, Some(why));
+        }
+        match row.wait_until_ms.filter(|until| *until > self.now) {
+            Some(until) if status == LoopStatus::Idle => {
+                (LoopStatus::CoolingDown, Some(format!("waits until {}: {}", moment(until), said(&row.wait_why))))
+            }
+            _ => (status, None),
+        }
+    }
+
+    /// Adds what the loop's file says about time.
+    fn time(&self, line: &mut LoopLine, schedule: &Schedule, at: &Key) {
+        if matches!(line.status, LoopStatus::Paused | LoopStatus::Stopped) {
+            return;
+        }
+        let row = self.schedules.get(at).filter(|row| row.fingerprint == schedule.fingerprint());
+        let is_due = |row: &ScheduleRow| schedule.next_after(row.mark_ms).is_some_and(|due| due.start_ms <= self.now);
+        if line.status == LoopStatus::Idle && row.is_some_and(is_due) {
+            line.status = LoopStatus::Due;
+        }
+        let wait = row.and_then(|row| row.wait_until_ms).unwrap_or(0);
+        line.next_ms = next_start(schedule, self.now.max(wait));
+        line.next = line.next_ms.map(moment);
     }
 
     fn status(&self, open: &[RoundRow], waiting: usize) -> LoopStatus {
@@ -168,6 +238,21 @@ impl Known {
     }
 }
 
+/// The first start after a moment that is not skipped for quiet hours.
+fn next_start(schedule: &Schedule, after_ms: i64) -> Option<i64> {
+    /// Quiet hours and cadences that never meet a free moment are given up on.
+    const TRIES: usize = 400;
+    let mut after = after_ms;
+    for _ in 0..TRIES {
+        let due = schedule.next_after(after)?;
+        match schedule.quiet_until(due.start_ms) {
+            None => return Some(due.start_ms),
+            Some(end) => after = (end - 1).max(due.at_ms),
+        }
+    }
+    None
+}
+
 /// Whether nothing more happens to a round by itself.
 fn rests(row: &RoundRow) -> bool {
     matches!(row.phase.as_str(), "waiting" | "suspended")
@@ -188,14 +273,16 @@ fn key(repo: &str, name: &str) -> Key {
 impl Status {
     /// Reads it. In a repository with loops its loops are shown, elsewhere all that the store knows.
     pub(crate) async fn read(store: Option<&dyn Store>, here: Option<&Here>, now: i64) -> Result<Self, CommandError> {
-        let known = Known::read(store, now).await?;
+        let mut known = Known::read(store, now).await?;
+        let by_file = here.and_then(|here| here.stop.as_ref()).map(|why| format!("by the file STOP: {why}"));
+        known.stopped = known.stopped.or(by_file);
         let here = here.filter(|here| !here.loops.loops.is_empty() || !here.loops.findings.is_empty());
         let mut loops = match here {
             Some(here) => of_repo(&known, here),
             None => everywhere(&known),
         };
         loops.sort_by(|a, b| (&a.name, &a.repo).cmp(&(&b.name, &b.repo)));
-        Ok(Self { schema: SCHEMA, daemon: None, loops })
+        Ok(Self { schema: SCHEMA, daemon: None, stopped: known.stopped, loops })
     }
 
     /// The table for people, in parts where `width` does not hold it.
@@ -233,7 +320,7 @@ impl LoopLine {
             or_nothing(self.avg_duration_s.map(|seconds| time::span((seconds * 1000.0) as i64))),
             self.failures.to_string(),
             self.trust(),
-            or_nothing(self.next.clone()),
+            or_nothing(self.next_ms.map(|ms| time::until(ms, now))),
             format!("${:.2}", self.spend.usd),
         ]
     }
@@ -250,6 +337,10 @@ fn of_repo(known: &Known, here: &Here) -> Vec<LoopLine> {
             line.cadence = Some(cadence(&file.spec.on));
             line.level = Some(file.spec.level.short().to_owned());
             line.sandbox = Some(file.spec.sandbox);
+            let at = key(repo, &file.spec.name);
+            if let Ok(schedule) = Schedule::of(&file.spec.on, &format!("{repo}/{}", file.spec.name), &here.zone) {
+                known.time(&mut line, &schedule, &at);
+            }
             line
         })
         .collect();
@@ -293,7 +384,7 @@ mod tests {
     #[test]
     fn a_narrow_terminal_gets_every_column_in_parts() {
         let line = Known::default().line("repo", "dependency-sweeper");
-        let status = Status { schema: SCHEMA, daemon: None, loops: vec![line] };
+        let status = Status { schema: SCHEMA, daemon: None, stopped: None, loops: vec![line] };
         assert_eq!(status.render(0, usize::MAX).lines().count(), 2);
         for width in [80, 60, 40] {
             let narrow = status.render(0, width);

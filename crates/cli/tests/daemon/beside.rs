@@ -128,3 +128,36 @@ fn a_detached_daemon_says_its_process_keeps_a_log_and_ends_when_stopped() {
     let none = world.run("stop").success();
     assert!(none.stdout().contains("no daemon runs here"), "{}", none.stdout());
 }
+
+/// A whole request of another build, sent by hand.
+const OTHER_BUILD: &str = r#"{"protocol":9,"version":"0.0.9","argv":["run","look"],"surroundings":{"cwd":"/","config":null,
+"state_dir":null,"store":null,"log":null,"xdg_config":null,"xdg_state":null,"home":null,"path":"","user":null,"no_colour":false},
+"out_is_terminal":false,"err_is_terminal":false,"width":null}"#;
+
+/// What the daemon answers to somebody with this user id.
+fn asked_by(uid: u32, socket: &std::path::Path) -> Option<String> {
+    let ask = "use IO::Socket::UNIX; $SIG{PIPE} = 'IGNORE'; my $s = IO::Socket::UNIX->new(Peer => $ARGV[0]) or die \"connect: $!\"; \
+               syswrite($s, pack('N', length($ARGV[1])) . $ARGV[1]); my $got = ''; \
+               while (sysread($s, my $part, 4096)) { $got .= $part } print \"<$got>\"";
+    let ids = [format!("--reuid={uid}"), format!("--regid={uid}")];
+    let mut command = std::process::Command::new("setpriv");
+    let asked =
+        command.args(ids).args(["--clear-groups", "perl", "-e", ask]).arg(socket).arg(OTHER_BUILD).output().ok()?;
+    Some(String::from_utf8_lossy(&asked.stdout).into_owned() + &String::from_utf8_lossy(&asked.stderr))
+}
+
+#[test]
+fn another_build_is_told_what_to_do_and_another_user_is_not_answered() {
+    if std::fs::metadata("/proc/self").is_ok_and(|meta| std::os::unix::fs::MetadataExt::uid(&meta) != 0) {
+        return loopwright_testkit::skip("only root can become somebody else");
+    }
+    let world = World::new();
+    let daemon = world.up();
+    let socket = world.env.state().join("control.sock");
+    for path in [world.env.root(), &world.env.state(), &socket] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777)).expect("root may");
+    }
+    let Some(own) = asked_by(0, &socket) else { return loopwright_testkit::skip("setpriv is not here") };
+    assert!(own.contains("this command is 0.0.9") && own.contains(&format!("kill {}", daemon.pid())), "{own}");
+    assert_eq!(asked_by(65534, &socket).as_deref(), Some("<>"), "a stranger was answered");
+}

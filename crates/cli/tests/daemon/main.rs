@@ -1,4 +1,6 @@
 //! The daemon through the real binary: what it starts, what others do beside it, how it ends and comes back.
 
 mod beside;
+mod fires;
+mod service;
 mod world;

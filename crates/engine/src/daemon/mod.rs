@@ -11,6 +11,7 @@
 
 mod after;
 mod agenda;
+mod by_hand;
 mod desk;
 mod fleet;
 mod keep;

@@ -1,0 +1,214 @@
+//! The loops of a daemon: those of the repository it was started in and of those its user's configuration names.
+
+use super::catalogue::{Catalogue, Change, Fallback, Ground};
+use super::shelf::Shelf;
+use super::teller::Teller;
+use crate::context::{Context, LoopFile, inputs};
+use crate::error::{CommandError, Kind, chain};
+use loopwright::daemon::{Fleet, Loops, Prepared, Ready};
+use loopwright::git::UserRepo;
+use loopwright::round::{Bindings, RunRequest};
+use loopwright::takeover::Rebind;
+use loopwright::{Engine, EngineError};
+use loopwright_core::BoxFuture;
+use loopwright_core::config::RepoEntry;
+use loopwright_core::dispatch::{Limits, LoopKey};
+use loopwright_core::round::Started;
+use loopwright_core::spec::CheckedSpec;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Who starts rounds that are due, on record.
+const ACTOR: &str = "daemon";
+
+/// The loops.
+#[derive(Clone)]
+pub(crate) struct Repositories(Arc<Inner>);
+
+struct Inner {
+    cx: Context,
+    state: PathBuf,
+    teller: Arc<Teller>,
+    shelf: Mutex<Shelf>,
+    known: Mutex<BTreeMap<Arc<str>, Catalogue>>,
+    /// What was told about repositories that cannot be had, so that it is told once.
+    troubles: Mutex<BTreeSet<String>>,
+}
+
+/// A repository to look after.
+struct Wanted {
+    repo: UserRepo,
+    only: Vec<String>,
+}
+
+impl Repositories {
+    /// Those of a context.
+    pub(crate) fn new(cx: &Context, teller: &Arc<Teller>) -> Result<Self, CommandError> {
+        let failed = |error| CommandError::failed(format!("make room for the last good loop files: {error}"));
+        let (state, _) = cx.state_dir()?;
+        let shelf = Shelf::open(&state).map_err(failed)?;
+        Ok(Self(Arc::new(Inner {
+            cx: cx.twin(),
+            state,
+            teller: Arc::clone(teller),
+            shelf: Mutex::new(shelf),
+            known: Mutex::default(),
+            troubles: Mutex::default(),
+        })))
+    }
+
+    /// How many rounds may run at once.
+    pub(crate) fn limits(&self) -> Result<Limits, CommandError> {
+        let said = self.0.cx.config(None)?.config().concurrency.clone();
+        let number = |number: Option<u32>, otherwise: usize| number.map_or(otherwise, |number| number as usize);
+        let total = number(said.total, Limits::default().total);
+        let per_agent = said.agents.iter().map(|(agent, number)| (agent.as_str().into(), *number as usize));
+        Ok(Limits { total, per_repo: number(said.repo, total), per_agent: per_agent.collect() })
+    }
+
+    /// The working copies that were read last.
+    pub(crate) fn work_trees(&self) -> Vec<PathBuf> {
+        self.0.known().values().map(|catalogue| catalogue.repo.work_tree.clone()).collect()
+    }
+}
+
+impl Inner {
+    fn known(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Catalogue>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The repository around us or named by a flag, and those of the configuration; one that is not there is told of once.
+    async fn wanted(&self) -> Result<Vec<Wanted>, CommandError> {
+        let mut wanted = Vec::new();
+        match self.cx.repo().await {
+            Ok(repo) => wanted.push(Wanted { repo, only: Vec::new() }),
+            Err(error) if error.kind == Kind::Invalid && !self.cx.names_a_repo() => {}
+            Err(error) => return Err(error),
+        }
+        for entry in &self.cx.config(None)?.config().repos {
+            match self.configured(entry).await {
+                Ok(repo) if wanted.iter().any(|known| known.repo.id == repo.id) => {}
+                Ok(repo) => wanted.push(Wanted { repo, only: entry.loops.clone() }),
+                Err(why) => self.trouble(format!("the repository `{}` of your configuration: {why}", entry.path)),
+            }
+        }
+        Ok(wanted)
+    }
+
+    async fn configured(&self, entry: &RepoEntry) -> Result<UserRepo, String> {
+        let path = self.cx.user_path(&entry.path)?;
+        self.cx.git().discover(&path).await.map_err(|error| chain(&error))
+    }
+
+    fn trouble(&self, text: String) {
+        let mut told = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.insert(text.clone()) {
+            self.teller.warn(&text);
+        }
+    }
+
+    /// Reads what changed in all of them.
+    fn read(&self, wanted: Vec<Wanted>) -> Result<Loops, CommandError> {
+        let mut known = self.known();
+        let ids: BTreeSet<&str> = wanted.iter().map(|one| one.repo.id.as_str()).collect();
+        known.retain(|id, _| ids.contains(&**id));
+        for Wanted { repo, only } in wanted {
+            let ground = self.ground(&repo);
+            let catalogue = known.entry(Arc::clone(&ground.repo)).or_insert_with(|| Catalogue::new(repo.clone()));
+            (catalogue.repo, catalogue.only) = (repo, only);
+            match catalogue.read(&ground, &self.shelf) {
+                Ok(changes) => changes.iter().for_each(|change| self.tell(change)),
+                Err(error) => self.trouble(error.text),
+            }
+        }
+        self.tidy(&mut known);
+        Ok(loops(&known))
+    }
+
+    /// A configuration that is wrong just now says nothing about who plays; the rounds themselves will say why.
+    fn ground(&self, repo: &UserRepo) -> Ground {
+        let agents = self.cx.config(Some(&repo.work_tree)).map(|effective| effective.config().agents.clone());
+        let words: BTreeSet<&str> = agents.iter().flatten().map(|(_, agent)| agent.agent.word()).collect();
+        let agents = words.into_iter().map(Arc::from).collect();
+        Ground { repo: repo.id.as_str().into(), zone: self.cx.system_zone(), agents }
+    }
+
+    fn tell(&self, change: &Change) {
+        match change {
+            Change::Broken(problem, Fallback::LastGood) => {
+                self.teller.warn(&format!("{problem}; its last good form stays in use"));
+            }
+            Change::Broken(problem, Fallback::Nothing) => self.teller.warn(&format!("{problem}; it is left out")),
+            Change::Mended(file) => self.teller.say("mended", &format!("{file} can be used again")),
+        }
+    }
+
+    /// Writes what was gathered, and begins a new shelf when this one holds much that is no longer needed.
+    fn tidy(&self, known: &mut BTreeMap<Arc<str>, Catalogue>) {
+        let mut shelf = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = tidied(&mut shelf, &self.state, known) {
+            self.trouble(format!("keep the last good loop files: {error}"));
+        }
+    }
+
+    /// The loop, checked, with its file.
+    fn spec(&self, key: &LoopKey) -> Result<(UserRepo, String, CheckedSpec), CommandError> {
+        let known = self.known();
+        let gone = || CommandError::unknown(format!("the repository of {key} is not looked after any more"));
+        let catalogue = known.get(&key.repo).ok_or_else(gone)?;
+        let (file, spec) = catalogue.spec(&key.name, &self.shelf).map_err(CommandError::invalid)?;
+        Ok((catalogue.repo.clone(), file, spec))
+    }
+
+    fn ready(&self, engine: &Engine, key: &LoopKey) -> Result<Ready, CommandError> {
+        let (repo, file, spec) = self.spec(key)?;
+        let spec = self.cx.with_configured_agents(spec, &repo)?;
+        let bind = self.cx.bindings(&spec, &repo.work_tree)?;
+        let engine = engine.lend(self.cx.settings(Some(&repo))?);
+        let inputs = inputs::hashes(&repo, &LoopFile { file, spec: spec.clone() });
+        Ok(Ready { engine, bind, request: RunRequest { inputs, ..RunRequest::manual(spec, &repo.work_tree, ACTOR) } })
+    }
+}
+
+fn tidied(shelf: &mut Shelf, state: &Path, known: &mut BTreeMap<Arc<str>, Catalogue>) -> std::io::Result<()> {
+    shelf.flush()?;
+    if shelf.is_full() {
+        let mut new = Shelf::open(state)?;
+        known.values_mut().try_for_each(|catalogue| catalogue.move_to(shelf, &mut new))?;
+        new.flush()?;
+        *shelf = new;
+    }
+    Ok(())
+}
+
+fn loops(known: &BTreeMap<Arc<str>, Catalogue>) -> Loops {
+    let entries = known.values().flat_map(Catalogue::entries).collect();
+    let after = known.values().flat_map(Catalogue::after);
+    Loops { entries, after: after.map(|(entry, name)| (entry.key.clone(), name.into())).collect() }
+}
+
+impl Fleet for Repositories {
+    fn load(&self) -> BoxFuture<'_, Result<Loops, EngineError>> {
+        Box::pin(async move {
+            let wanted = self.0.wanted().await.map_err(told)?;
+            let inner = Arc::clone(&self.0);
+            let read = tokio::task::spawn_blocking(move || inner.read(wanted)).await;
+            read.map_err(|error| EngineError::Daemon(format!("read loop files: {error}")))?.map_err(told)
+        })
+    }
+
+    fn prepare<'a>(&'a self, engine: &'a Engine, key: &'a LoopKey) -> BoxFuture<'a, Result<Prepared, EngineError>> {
+        Box::pin(async move { Ok(self.0.ready(engine, key).map_err(told)?.into()) })
+    }
+}
+
+impl Rebind for Repositories {
+    fn rebind(&self, engine: &Engine, started: &Started) -> (Engine, Bindings) {
+        self.0.cx.rebound(engine, started)
+    }
+}
+
+fn told(error: CommandError) -> EngineError {
+    EngineError::Daemon(error.text)
+}

@@ -1,0 +1,106 @@
+//! `pause LOOP` and `resume LOOP`: whether a loop starts by itself. `run` starts it all the same.
+
+use super::Ended;
+use crate::context::Context;
+use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::output::safe;
+use loopwright::proc::Cancel;
+use loopwright::store::Store;
+use loopwright_core::dispatch::{Entry, LoopKey};
+use serde_json::json;
+
+/// The longest reason that is kept.
+const WHY_MAX: usize = 500;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PauseArgs {
+    /// The loop's name
+    #[arg(value_name = "LOOP")]
+    name: String,
+    /// Why, for those who look later
+    #[arg(long, value_name = "TEXT", default_value = "paused by hand")]
+    why: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ResumeArgs {
+    /// The loop's name
+    #[arg(value_name = "LOOP")]
+    name: String,
+}
+
+pub(crate) async fn pause(args: PauseArgs, cx: &Context) -> Ended {
+    let (key, entry) = named(cx, &args.name).await?;
+    let (by, why) = (cx.actor(), args.why.chars().take(WHY_MAX).collect::<String>());
+    match cx.daemon() {
+        Some(daemon) => daemon.pause(&key, &by, &why).await?,
+        None => {
+            let engine = cx.owner(None, &Cancel::new()).await?;
+            let fingerprint = entry.as_ref().map_or("", |entry| entry.schedule.fingerprint());
+            let paused = engine.pause_loop(&key, fingerprint, &by, &why).await;
+            engine.close().await?;
+            paused?;
+        }
+    }
+    let document = json!({"schema": 1, "loop": &*key.name, "repo": &*key.repo, "paused": true, "reason": why});
+    cx.out.answer(&document, || {
+        let name = safe(&key.name);
+        format!("{name} starts nothing by itself any more: {}\ngo on with: loopwright resume {name}", safe(&why))
+    });
+    Ok(Exit::DONE)
+}
+
+pub(crate) async fn resume(args: ResumeArgs, cx: &Context) -> Ended {
+    let (key, entry) = named(cx, &args.name).await?;
+    let was_paused = is_paused(cx, &key).await?;
+    match cx.daemon() {
+        Some(daemon) => daemon.resume(&key, &cx.actor()).await?,
+        None => {
+            let engine = cx.owner(None, &Cancel::new()).await?;
+            let resumed = engine.resume_loop(&key, entry, &cx.actor()).await;
+            engine.close().await?;
+            resumed?;
+        }
+    }
+    let document =
+        json!({"schema": 1, "loop": &*key.name, "repo": &*key.repo, "paused": false, "was_paused": was_paused});
+    cx.out.answer(&document, || match was_paused {
+        true => format!("{} starts by itself again; what was due meanwhile stays undone", safe(&key.name)),
+        false => format!("{} was not paused", safe(&key.name)),
+    });
+    Ok(Exit::DONE)
+}
+
+async fn is_paused(cx: &Context, key: &LoopKey) -> Result<bool, CommandError> {
+    let Some(store) = super::status::store_if_any(cx).await? else { return Ok(false) };
+    Ok(store.schedule(&key.repo, &key.name).await?.is_some_and(|row| row.paused_ms.is_some()))
+}
+
+/// The loop by its file here, or one of which the store knows where it stands.
+async fn named(cx: &Context, name: &str) -> Result<(LoopKey, Option<Entry>), CommandError> {
+    let unknown = match cx.repo().await {
+        Ok(repo) => match cx.loops(&repo)?.find(name) {
+            Ok(file) => {
+                let entry = Entry::of(&file.spec, &repo.id, &cx.system_zone());
+                let entry = entry.map_err(|problem| CommandError::invalid(problem.to_string()))?;
+                return Ok((entry.key.clone(), Some(entry)));
+            }
+            Err(unknown) => unknown,
+        },
+        Err(unknown) => unknown,
+    };
+    match super::status::store_if_any(cx).await? {
+        Some(store) => Ok((standing(store.as_ref(), name).await?.ok_or(unknown)?, None)),
+        None => Err(unknown),
+    }
+}
+
+async fn standing(store: &dyn Store, name: &str) -> Result<Option<LoopKey>, CommandError> {
+    let rows = store.schedules().await?;
+    let mut named = rows.iter().filter(|row| row.loop_name == name);
+    Ok(match (named.next(), named.next()) {
+        (Some(row), None) => Some(LoopKey::new(&row.repo, &row.loop_name)),
+        _ => None,
+    })
+}

@@ -1,0 +1,220 @@
+//! What a daemon starts by itself, what it leaves behind, and what stops it.
+
+use crate::world::{LONG, REPORT, World};
+use loopwright_testkit::wait;
+use serde_json::Value;
+
+/// A world with the loop `beat`, due every second.
+fn beating() -> World {
+    let world = World::new();
+    world.add("beat", "check: none\non: { every: 1s }\n", REPORT);
+    world
+}
+
+fn rounds_of(world: &World, name: &str) -> Vec<Value> {
+    let all = world.json(&format!("rounds {name}"));
+    all["rounds"].as_array().cloned().unwrap_or_default()
+}
+
+fn wait_for_round(world: &World, name: &str) {
+    wait::until("a round", LONG, || rounds_of(world, name).iter().any(|round| round["outcome"] == "reported"));
+}
+
+#[test]
+fn a_due_loop_is_started_and_its_moment_has_a_receipt() {
+    let world = beating();
+    let daemon = world.up();
+    daemon.wait_for(" end       beat round");
+    let page = world.json("show beat");
+    let started: Vec<&Value> =
+        page["receipts"].as_array().expect("a list").iter().filter(|receipt| receipt["round"].is_string()).collect();
+    assert!(!started.is_empty(), "{page}");
+    assert_eq!(started[0]["trigger"], "every 1s");
+    assert!(started[0]["round"].is_string() && started[0]["due"].as_str().is_some_and(|due| due.starts_with("20")));
+    let status = world.json("status");
+    assert_eq!(status["daemon"]["pid"].as_u64(), Some(u64::from(daemon.pid())));
+    daemon.stop();
+    let page = world.json("show beat");
+    let dues: Vec<String> =
+        page["receipts"].as_array().expect("a list").iter().map(|one| one["due"].to_string()).collect();
+    let mut once = dues.clone();
+    once.sort();
+    once.dedup();
+    assert_eq!(once.len(), dues.len(), "a due moment has two receipts: {page}");
+}
+
+#[test]
+fn nothing_fires_because_a_daemon_started() {
+    let world = World::new();
+    world.add("later", "check: none\non: { every: 12h }\n", REPORT);
+    let daemon = world.up();
+    daemon.wait_for(" next ");
+    daemon.stop();
+    assert_eq!(rounds_of(&world, "later").len(), 0);
+}
+
+#[test]
+fn a_killed_daemon_is_followed_by_one_that_needs_no_hand() {
+    let world = beating();
+    world.add("hang", "check: none\non: { every: 1s }\n", "@ maker\nsay here we go\nhang\n");
+    let mut daemon = world.up();
+    daemon.wait_for("start     hang");
+    wait_for_round(&world, "beat");
+    daemon.signal("KILL");
+    daemon.ended();
+    let daemon = world.up_with("up --grace 1s");
+    daemon.wait_for("end       hang round");
+    daemon.wait_for("end       beat round");
+    let said = daemon.said();
+    daemon.stop();
+    let open: Vec<Value> = rounds_of(&world, "hang").into_iter().filter(|round| round["outcome"].is_null()).collect();
+    assert!(open.is_empty(), "{open:?}\n{said}");
+    assert_eq!(world.json("verify")["ok"], true);
+}
+
+#[test]
+fn a_stop_lets_rounds_end_and_a_second_signal_interrupts_them() {
+    let world = World::new();
+    let go = world.env.root().join("go");
+    world.add(
+        "slow",
+        "check: none\nsandbox: off\non: { every: 1s }\n",
+        &format!("@ maker\nsleep-until {}\nstage report.md \"Done.\"\n", go.display()),
+    );
+    let mut daemon = world.up();
+    daemon.wait_for("start     slow");
+    daemon.signal("TERM");
+    daemon.wait_for("ending    1 round");
+    let refused = world.run("run look").code(1);
+    assert!(refused.stderr().contains("is ending"), "{}", refused.stderr());
+    std::fs::write(&go, "").expect("it can be written");
+    assert!(daemon.ended().success(), "{}", daemon.said());
+    assert_eq!(rounds_of(&world, "slow")[0]["outcome"], "reported");
+    std::fs::remove_file(&go).expect("it was there");
+    let mut daemon = world.up();
+    daemon.wait_for("start     slow");
+    daemon.signal("TERM");
+    daemon.wait_for("ending    1 round");
+    daemon.signal("TERM");
+    assert!(daemon.ended().success(), "{}", daemon.said());
+    assert_eq!(rounds_of(&world, "slow")[0]["outcome"], "interrupted");
+}
+
+#[test]
+fn stop_all_holds_over_a_restart_until_thaw() {
+    let world = beating();
+    let daemon = world.up();
+    daemon.wait_for("start     beat");
+    let stopped = world.run("stop --all --why lunch").success();
+    assert!(stopped.stdout().contains("loopwright thaw"), "{}", stopped.stdout());
+    daemon.wait_for("stopped   everything, by ada: lunch");
+    daemon.wait_for("skip      beat stopped");
+    daemon.stop();
+    assert!(world.env.state().join("STOP").is_file());
+    let daemon = world.up();
+    daemon.wait_for("skip      beat stopped");
+    let why = world.run("why beat").success();
+    assert!(why.stdout().contains("everything is stopped") && why.stdout().contains("thaw"), "{}", why.stdout());
+    assert_eq!(world.json("status")["loops"][0]["status"], "stopped");
+    let before = rounds_of(&world, "beat").len();
+    assert_eq!(world.json("thaw")["thawed"], true);
+    daemon.wait_for("start     beat");
+    daemon.stop();
+    assert!(rounds_of(&world, "beat").len() > before);
+    assert!(!world.env.state().join("STOP").exists());
+}
+
+#[test]
+fn the_file_stop_stops_everything_with_and_without_a_daemon() {
+    let world = beating();
+    let file = world.env.state().join("STOP");
+    std::fs::write(&file, "the printer burns\n").expect("it can be written");
+    let daemon = world.up();
+    daemon.wait_for("skip      beat stopped");
+    std::fs::remove_file(&file).expect("it was there");
+    daemon.wait_for("start     beat");
+    std::fs::write(&file, "again\n").expect("it can be written");
+    daemon.wait_for("stopped   everything, by file: again");
+    daemon.stop();
+    assert_eq!(world.json("thaw")["thawed"], true, "without a daemon");
+    assert!(!file.exists());
+    assert_eq!(world.json("stop --all")["frozen"], true);
+    let ticked = world.json("tick");
+    assert_eq!(ticked["rounds"].as_array().map(Vec::len), Some(0), "{ticked}");
+    assert_eq!(world.json("thaw")["thawed"], true);
+}
+
+#[test]
+fn a_paused_loop_starts_nothing_until_it_is_resumed_with_and_without_a_daemon() {
+    let world = beating();
+    let paused = world.json("pause beat --why flaky");
+    assert_eq!((paused["paused"].as_bool(), paused["reason"].as_str()), (Some(true), Some("flaky")));
+    let line = &world.json("status")["loops"][0];
+    assert_eq!((line["status"].as_str(), line["loop"].as_str()), (Some("paused"), Some("beat")));
+    assert!(line["paused_reason"].as_str().is_some_and(|why| why.contains("flaky")), "{line}");
+    let daemon = world.up();
+    daemon.wait_for("skip      beat paused");
+    assert_eq!(world.run("run beat --json").success().json()["outcome"], "reported", "by hand it runs");
+    assert_eq!(world.json("resume beat")["was_paused"], true);
+    daemon.wait_for("start     beat");
+    assert_eq!(world.json("pause beat --why slow")["paused"], true);
+    wait::until("the reason", LONG, || {
+        let why = world.run("why beat").success().stdout();
+        why.contains("slow") && why.contains("loopwright resume beat")
+    });
+    daemon.stop();
+    assert_eq!(world.json("resume beat")["was_paused"], true, "without a daemon");
+    assert_eq!(world.json("resume beat")["was_paused"], false);
+}
+
+#[test]
+fn one_round_is_cancelled_by_its_id_and_the_daemon_goes_on() {
+    let world = World::new();
+    world.add("hang", "check: none\non: { every: 1s }\n", "@ maker\nsay here we go\nhang\n");
+    let daemon = world.up();
+    daemon.wait_for("start     hang");
+    let round =
+        wait::value("a round", LONG, || rounds_of(&world, "hang").first()?["round"].as_str().map(str::to_owned));
+    let cancelled = world.run(&format!("stop {round}")).success();
+    assert!(cancelled.stdout().contains(&format!("cancelled: round {round}")), "{}", cancelled.stdout());
+    daemon.wait_for(&format!("end       hang round {round}"));
+    daemon.stop();
+}
+
+#[test]
+fn edited_files_are_taken_up_and_broken_ones_keep_their_last_good_form() {
+    let world = beating();
+    let daemon = world.up();
+    daemon.wait_for("start     beat");
+    let good = world.repo.read(".loopwright/loops/beat.md");
+    world.repo.write(".loopwright/loops/beat.md", good.replace("every: 1s", "every: never"));
+    daemon.wait_for("its last good form stays in use");
+    let count = rounds_of(&world, "beat").len();
+    wait::until("a further round", LONG, || rounds_of(&world, "beat").len() > count + 1);
+    world.repo.write(".loopwright/loops/beat.md", &good);
+    daemon.wait_for("mended    beat.md can be used again");
+    world.add("extra", "check: none\non: { every: 1s }\n", REPORT);
+    daemon.wait_for("start     extra");
+    world.repo.remove(".loopwright/loops/extra.md");
+    daemon.wait_for("loaded    3 loops");
+    daemon.stop();
+}
+
+#[test]
+fn two_ticks_of_one_moment_start_a_loop_once() {
+    let world = World::new();
+    world.add("yearly", "check: none\non: { every: 365d }\n", REPORT);
+    assert_eq!(world.json("tick")["rounds"].as_array().map(Vec::len), Some(0), "a new loop is not made up for");
+    let world = beating();
+    assert_eq!(world.json("tick")["rounds"].as_array().map(Vec::len), Some(0), "a new loop is not made up for");
+    let due = wait::value("a due moment", LONG, || {
+        let ticked = world.json("tick");
+        ticked["rounds"].as_array().filter(|rounds| !rounds.is_empty()).cloned()
+    });
+    assert_eq!((due.len(), due[0]["outcome"].as_str()), (1, Some("reported")));
+    assert_eq!(rounds_of(&world, "beat").len(), 1);
+    let daemon = world.up();
+    let held = world.run("tick").code(1);
+    assert!(held.stderr().contains(&format!("process {}", daemon.pid())), "{}", held.stderr());
+    assert!(held.stderr().contains("a daemon runs"), "{}", held.stderr());
+}

@@ -1,0 +1,97 @@
+//! Pause, resume, the global stop and its end where no daemon runs: the same rows and events as a daemon writes, so that the
+//! next one finds them.
+
+use super::keep::{self, Keeping};
+use super::letters::STOP_FLAG;
+use super::stop::StopFile;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::store::{Change, FlagRow, InboxRow, NewEvent};
+use loopwright_core::dispatch::{Command, Dispatcher, Entry, Input, Limits, LoopKey, Paused, Standing};
+
+impl Engine {
+    /// Nothing of the loop starts by itself from now on. `fingerprint` is its cadence's, for a loop that never stood anywhere.
+    ///
+    /// # Errors
+    /// When it cannot be recorded.
+    pub async fn pause_loop(&self, key: &LoopKey, fingerprint: &str, by: &str, why: &str) -> Result<(), EngineError> {
+        let now_ms = self.now_ms();
+        let row = self.store.schedule(&key.repo, &key.name).await?;
+        let standing = row.map_or_else(|| Standing::new(key.clone(), fingerprint, now_ms), keep::standing);
+        let paused = Paused { since_ms: now_ms, by: by.to_owned(), why: why.to_owned() };
+        let standing = Standing { paused: Some(paused), ..standing };
+        let changes = vec![Change::Schedule(keep::schedule_row(&standing))];
+        self.keep_by_hand(keep::event("loop-paused", Some(key), by, why), changes).await
+    }
+
+    /// The loop starts by itself again, its failures forgotten; says whether it was paused. What was due meanwhile gets its
+    /// receipts, as far as `entry` says what that was.
+    ///
+    /// # Errors
+    /// When it cannot be recorded.
+    pub async fn resume_loop(&self, key: &LoopKey, entry: Option<Entry>, by: &str) -> Result<bool, EngineError> {
+        let now_ms = self.now_ms();
+        let row = self.store.schedule(&key.repo, &key.name).await?;
+        let Some(standing) = row.map(keep::standing).filter(|standing| standing.paused.is_some()) else {
+            return Ok(false);
+        };
+        let fresh = Standing { paused: None, streak: 0, signature: None, wait: None, ..standing.clone() };
+        let mut kept = meanwhile(standing, entry, key, now_ms);
+        if kept.is_empty() {
+            kept.extend(keep::keepings(Vec::new(), vec![fresh], &[]));
+        }
+        let answered = InboxRow { closed_ms: Some(now_ms), ..keep::question(key, "answered", now_ms) };
+        let is_open = self.store.inbox_item(&answered.id).await?.is_some_and(|asked| asked.closed_ms.is_none());
+        if let Some(last) = kept.last_mut() {
+            last.event = Some(keep::event("loop-resumed", Some(key), by, ""));
+            last.changes.extend(is_open.then_some(Change::Inbox(answered)));
+        }
+        for keeping in kept {
+            keep::write(self.clone(), keeping).await?;
+        }
+        Ok(true)
+    }
+
+    /// The global stop: nothing starts by itself until [`Engine::thaw_all`].
+    ///
+    /// # Errors
+    /// When neither the file nor the row can be written.
+    pub async fn stop_all(&self, by: &str, why: &str) -> Result<(), EngineError> {
+        let flag =
+            FlagRow { name: STOP_FLAG.to_owned(), at_ms: self.now_ms(), actor: by.to_owned(), why: why.to_owned() };
+        StopFile::of(&self.places).write(&self.places, why)?;
+        self.keep_by_hand(keep::event("all-stopped", None, by, why), vec![Change::Flag(flag)]).await
+    }
+
+    /// Ends the global stop; says whether there was one.
+    ///
+    /// # Errors
+    /// When it cannot be recorded.
+    pub async fn thaw_all(&self, by: &str) -> Result<bool, EngineError> {
+        let file = StopFile::of(&self.places);
+        let was = file.is_there() || self.store.flags().await?.iter().any(|flag| flag.name == STOP_FLAG);
+        file.remove()?;
+        if was {
+            let changes = vec![Change::FlagGone { name: STOP_FLAG.to_owned() }];
+            self.keep_by_hand(keep::event("thawed", None, by, ""), changes).await?;
+        }
+        Ok(was)
+    }
+
+    async fn keep_by_hand(&self, event: NewEvent, changes: Vec<Change>) -> Result<(), EngineError> {
+        let keeping = Keeping { changes, event: Some(event), ..Keeping::default() };
+        Ok(keep::write(self.clone(), keeping).await.map(drop)?)
+    }
+}
+
+/// What the dispatcher wants kept of the time in which a loop was paused, and of its end.
+fn meanwhile(standing: Standing, entry: Option<Entry>, key: &LoopKey, now_ms: i64) -> Vec<Keeping> {
+    let mut dispatcher = Dispatcher::new(Limits::default(), vec![standing], Vec::new(), None, 0);
+    let mut commands = entry.map(|entry| dispatcher.step(now_ms, Input::Loops(vec![entry]))).unwrap_or_default();
+    commands.extend(dispatcher.step(now_ms, Input::Resume { key: key.clone() }));
+    let kept = commands.into_iter().filter_map(|command| match command {
+        Command::Keep { receipts, standings, taken } => Some(keep::keepings(receipts, standings, &taken)),
+        _ => None,
+    });
+    kept.flatten().collect()
+}
