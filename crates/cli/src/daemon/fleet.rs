@@ -7,6 +7,8 @@ use crate::context::{Context, LoopFile, inputs};
 use crate::error::{CommandError, Kind, chain};
 use loopwright::daemon::{Fleet, Loops, Prepared, Ready};
 use loopwright::git::UserRepo;
+use loopwright::probe::Work;
+use loopwright::proc::Cancel;
 use loopwright::round::{Bindings, RunRequest};
 use loopwright::takeover::Rebind;
 use loopwright::{Engine, EngineError};
@@ -161,13 +163,30 @@ impl Inner {
         Ok((catalogue.repo.clone(), file, spec))
     }
 
-    fn ready(&self, engine: &Engine, key: &LoopKey) -> Result<Ready, CommandError> {
+    fn ready(&self, engine: &Engine, key: &LoopKey) -> Result<(UserRepo, Ready), CommandError> {
         let (repo, file, spec) = self.spec(key)?;
         let spec = self.cx.with_configured_agents(spec, &repo)?;
         let bind = self.cx.bindings(&spec, &repo.work_tree)?;
         let engine = engine.lend(self.cx.settings(Some(&repo))?);
         let inputs = inputs::hashes(&repo, &LoopFile { file, spec: spec.clone() });
-        Ok(Ready { engine, bind, request: RunRequest { inputs, ..RunRequest::manual(spec, &repo.work_tree, ACTOR) } })
+        let request = RunRequest { inputs, ..RunRequest::manual(spec, &repo.work_tree, ACTOR) };
+        Ok((repo, Ready { engine, bind, request }))
+    }
+}
+
+/// Asks a loop's probe before there is a round, so that "no work" costs a receipt and nothing else. A probe that breaks is
+/// asked again by the round, which records how.
+async fn probed(repo: &UserRepo, mut ready: Ready) -> Result<Prepared, EngineError> {
+    if ready.request.spec.on.probe.is_none() {
+        return Ok(ready.into());
+    }
+    match ready.engine.probe_only(&ready.request.spec, repo, &Cancel::new()).await? {
+        Work::None => Ok(Prepared::NoWork),
+        Work::Items(items) => {
+            ready.request.found = items.into_iter().next();
+            Ok(ready.into())
+        }
+        Work::Failed(_) => Ok(ready.into()),
     }
 }
 
@@ -199,7 +218,10 @@ impl Fleet for Repositories {
     }
 
     fn prepare<'a>(&'a self, engine: &'a Engine, key: &'a LoopKey) -> BoxFuture<'a, Result<Prepared, EngineError>> {
-        Box::pin(async move { Ok(self.0.ready(engine, key).map_err(told)?.into()) })
+        Box::pin(async move {
+            let (repo, ready) = self.0.ready(engine, key).map_err(told)?;
+            probed(&repo, ready).await
+        })
     }
 }
 
