@@ -116,7 +116,7 @@ impl Verb {
     pub(crate) fn changes(&self) -> bool {
         match self {
             Self::Run(_) | Self::Approve(_) | Self::Deny(_) | Self::Gc(_) | Self::Retry(_) | Self::Gates(_) => true,
-            Self::Thaw | Self::Pause(_) | Self::Resume(_) => true,
+            Self::Thaw | Self::Pause(_) | Self::Resume(_) | Self::Forget(_) => true,
             Self::Budget(args) => args.changes(),
             Self::Stop(args) => args.changes(),
             _ => false,

@@ -84,6 +84,7 @@ pub(crate) fn lent<'c>(verb: Verb, cx: &'c Context) -> BoxFuture<'c, Ended> {
         Verb::Stop(args) if args.changes() => Box::pin(stop::run(args, cx)),
         Verb::Why(args) => Box::pin(why::run(args, cx)),
         Verb::Thaw => Box::pin(thaw::run(cx)),
+        Verb::Forget(args) => Box::pin(forget::run(args, cx)),
         Verb::Pause(args) => Box::pin(pause::pause(args, cx)),
         Verb::Resume(args) => Box::pin(pause::resume(args, cx)),
         _ => Box::pin(async { Err(CommandError::new(Kind::Usage, "a daemon does not perform this")) }),
