@@ -1,6 +1,7 @@
 //! Triggers against the real kernel and real git: what is signalled, once, and what is not.
 
 mod triggers {
+    mod delivering;
     pub(crate) mod sink;
     mod watching;
 }

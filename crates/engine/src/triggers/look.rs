@@ -62,6 +62,13 @@ pub(crate) async fn heads(
     Ok(heads)
 }
 
+/// The addresses of a repository's remotes, as its own configuration has them.
+pub(super) async fn remotes(git: &Git, repo: &UserRepo) -> Result<Vec<String>, GitError> {
+    let call = Call::new("git.config").arg("--file").arg(repo.common_dir.join("config")).arg("-z");
+    let answer = git.run(call.args(["--get-regexp", r"^remote\..*\.url$"]).no_is_an_answer()).await?;
+    Ok(names(&answer.stdout).filter_map(|line| line.split_once('\n').map(|(_, url)| url.to_owned())).collect())
+}
+
 /// Every file of a commit with the name of its content.
 pub(crate) async fn contents(git: &Git, repo: &UserRepo, commit: &str) -> Result<Vec<(String, String)>, GitError> {
     let call = Call::new("git.ls-tree").git_dir(&repo.git_dir).out_max(TREE_MAX);

@@ -14,9 +14,11 @@ mod roster;
 mod signal;
 mod walk;
 mod watch;
+mod webhook;
 
 pub use hooks::poke_folder;
 pub(crate) use look::{contents, heads};
 pub use roster::{Watched, WatchedLoop};
 pub use signal::{New, Signals};
 pub use watch::Watch;
+pub use webhook::{BadSecret, Counts, Ignored, Secret, WebhookOptions, Webhooks};

@@ -1,0 +1,97 @@
+//! GitLab's deliveries. They do not say how a person stands to a project, so what anybody can do to a public one counts only
+//! for people who are named.
+
+use super::event::{Body, Event, Malformed, capped, commit, is_word, line};
+use super::signature::header;
+use hyper::header::HeaderMap;
+use loopwright_core::hash;
+use serde_json::{Value, json};
+
+/// Where a delivery is named, the best first: what is signed, what stays the same when it is sent again, what is left.
+const DELIVERY: [&str; 3] = ["webhook-id", "idempotency-key", "x-gitlab-event-uuid"];
+
+/// Reads a delivery whose signature is good.
+pub(super) fn read(headers: &HeaderMap, body: &Value, raw: &[u8]) -> Result<Event, Malformed> {
+    let value = Body(body);
+    let name = value.text("/object_kind").or_else(|| value.text("/event_name")).filter(|text| is_word(text));
+    let name = name.ok_or(Malformed("no object_kind"))?.to_owned();
+    let named = DELIVERY.iter().find_map(|name| header(headers, name).filter(|text| is_word(text)));
+    let delivery = named.map_or_else(|| hash::of_bytes(raw)[..32].to_owned(), str::to_owned);
+    let actor = ["/user/username", "/user_username"].iter().find_map(|path| value.owned(path));
+    let remotes = ["/project/web_url", "/project/git_http_url", "/project/git_ssh_url"];
+    let event = Event {
+        source: "gitlab",
+        delivery,
+        remotes: remotes.iter().filter_map(|path| value.owned(path)).collect(),
+        default_branch: value.owned("/project/default_branch"),
+        data: data(&name, value, actor.as_deref()),
+        is_final: true,
+        actor,
+        name,
+        ..Event::default()
+    };
+    Ok(about(event, value))
+}
+
+fn about(event: Event, body: Body<'_>) -> Event {
+    let details = |paths: &[&str]| paths.iter().filter_map(|path| body.owned(path)).collect();
+    let of = |kind: &str, number: Option<u64>, at: Option<String>| {
+        number.zip(at.filter(|at| is_word(at))).map(|(number, at)| format!("{kind}-{number}@{at}"))
+    };
+    let words = |text: Option<&str>| text.map(|text| text.split_whitespace().collect::<Vec<_>>().join("T"));
+    match event.name.as_str() {
+        "push" => Event {
+            branch: body.branch("/ref"),
+            moved_to: body.text("/after").and_then(commit),
+            title: body.text("/commits/0/title").map(line),
+            is_insider: true,
+            ..event
+        },
+        "merge_request" => Event {
+            branch: body.owned("/object_attributes/target_branch"),
+            head_branch: body.owned("/object_attributes/source_branch").filter(|_| is_same_project(body)),
+            details: details(&["/object_attributes/action"]),
+            item: of("pr", body.number("/object_attributes/iid"), body.text("/object_attributes/last_commit/id").and_then(commit)),
+            title: body.text("/object_attributes/title").map(line),
+            ..event
+        },
+        "issue" => Event {
+            details: details(&["/object_attributes/action"]),
+            item: of("issue", body.number("/object_attributes/iid"), words(body.text("/object_attributes/updated_at"))),
+            title: body.text("/object_attributes/title").map(line),
+            ..event
+        },
+        "pipeline" => Event {
+            branch: body.owned("/object_attributes/ref"),
+            details: details(&["/object_attributes/status"]),
+            item: of("run", body.number("/object_attributes/id"), body.text("/object_attributes/sha").and_then(commit)),
+            is_final: matches!(body.text("/object_attributes/status"), Some("success" | "failed" | "canceled" | "skipped")),
+            is_insider: !body.has("/merge_request") || is_same_project(body),
+            ..event
+        },
+        "tag_push" | "release" | "deployment" => Event { is_insider: true, ..event },
+        _ => Event { details: details(&["/object_attributes/action", "/build_status"]), ..event },
+    }
+}
+
+fn is_same_project(body: Body<'_>) -> bool {
+    let at = |part: &str, side: &str| body.number(&format!("{part}/{side}_project_id"));
+    ["/object_attributes", "/merge_request"].iter().any(|part| {
+        let (source, target) = (at(part, "source"), at(part, "target"));
+        source.is_some() && source == target
+    })
+}
+
+fn data(name: &str, body: Body<'_>, actor: Option<&str>) -> Value {
+    let text = body.text("/object_attributes/description").or_else(|| body.text("/object_attributes/note"));
+    json!({
+        "event": format!("gitlab.{name}"),
+        "action": body.text("/object_attributes/action"),
+        "repository": body.text("/project/path_with_namespace"),
+        "actor": actor,
+        "url": body.text("/object_attributes/url"),
+        "status": body.text("/object_attributes/status"),
+        "commit": body.text("/after").or_else(|| body.text("/object_attributes/sha")),
+        "text": text.map(capped),
+    })
+}

@@ -1,0 +1,160 @@
+//! Events from outside: a small HTTP listener, on loopback unless told otherwise, that turns signed deliveries into signals.
+//!
+//! The order is fixed: method and path, size and kind of the body, signature over its raw bytes, and only then its meaning.
+//! What a delivery says is data; whether anybody may make a loop due by it is decided before there is a signal.
+
+mod admit;
+mod event;
+mod github;
+mod gitlab;
+mod pace;
+mod remote;
+mod secret;
+mod serve;
+mod signature;
+#[cfg(test)]
+mod tests;
+
+pub use admit::Ignored;
+pub use secret::{BadSecret, Secret};
+
+use super::roster::Watched;
+use super::signal::Signals;
+use crate::clock::Clock;
+use crate::git::Git;
+use admit::Roster;
+use pace::Pace;
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+
+/// What the listener is told.
+#[derive(Debug, Clone)]
+pub struct WebhookOptions {
+    /// Where it listens. There is no TLS here: beyond loopback it belongs behind a proxy that has it.
+    pub listen: SocketAddr,
+    /// The secrets of each source: `github`, `gitlab`, `generic.NAME`. A source without one is not there.
+    pub secrets: BTreeMap<String, Secret>,
+    /// People whose events count although a forge does not say that they belong to a repository.
+    pub trusted: Vec<String>,
+    /// Names of our own on forges; what they do makes nothing due.
+    pub own: Vec<String>,
+    /// Most bytes of a body.
+    pub body_max: usize,
+    /// How long a head, and then a body, may take to come.
+    pub patience: Duration,
+}
+
+impl WebhookOptions {
+    /// The defaults for an address.
+    #[must_use]
+    pub fn new(listen: SocketAddr) -> Self {
+        Self {
+            listen,
+            secrets: BTreeMap::new(),
+            trusted: Vec::new(),
+            own: Vec::new(),
+            body_max: 1 << 20,
+            patience: Duration::from_secs(10),
+        }
+    }
+}
+
+/// How many deliveries came to what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Made a loop due.
+    pub accepted: u64,
+    /// Were known already.
+    pub duplicate: u64,
+    /// Made no loop due.
+    pub ignored: u64,
+    /// Were refused: unsigned, too large, too slow, malformed.
+    pub refused: u64,
+}
+
+/// A running listener; it ends when this is dropped.
+#[derive(Debug)]
+pub struct Webhooks {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    task: JoinHandle<()>,
+}
+
+/// What all connections share.
+struct Shared {
+    options: WebhookOptions,
+    clock: Arc<dyn Clock>,
+    signals: Arc<dyn Signals>,
+    roster: RwLock<Arc<Roster>>,
+    pace: Mutex<Pace>,
+    room: Arc<Semaphore>,
+    counted: [AtomicU64; 4],
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Webhooks").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+impl Webhooks {
+    /// Listens, for no loop yet.
+    ///
+    /// # Errors
+    /// When the address cannot be had.
+    pub async fn start(options: WebhookOptions, clock: Arc<dyn Clock>, signals: Arc<dyn Signals>) -> io::Result<Self> {
+        let listener = TcpListener::bind(options.listen).await?;
+        let address = listener.local_addr()?;
+        let shared = Arc::new(Shared {
+            options,
+            clock,
+            signals,
+            roster: RwLock::default(),
+            pace: Mutex::default(),
+            room: Arc::new(Semaphore::new(serve::CONNECTIONS_MAX)),
+            counted: Default::default(),
+        });
+        let task = tokio::spawn(serve::accept(Arc::clone(&shared), listener));
+        Ok(Self { shared, address, task })
+    }
+
+    /// Hands events to these loops and no others. Repositories are told apart by their remotes, which are read here.
+    pub async fn set(&self, git: &Git, watched: &[Watched]) {
+        let roster = Roster::of(git, watched).await;
+        *self.shared.roster.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(roster);
+    }
+
+    /// Where it listens; the port is a real one.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What came of deliveries so far.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        let [accepted, duplicate, ignored, refused] = &self.shared.counted;
+        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Counts {
+            accepted: read(accepted),
+            duplicate: read(duplicate),
+            ignored: read(ignored),
+            refused: read(refused),
+        }
+    }
+}
+
+impl Drop for Webhooks {
+    fn drop(&mut self) {
+        self.task.abort();
+        // Connections that are open end at their deadline; nothing new is taken from them.
+        self.shared.room.close();
+    }
+}

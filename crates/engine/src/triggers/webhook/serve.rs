@@ -1,0 +1,280 @@
+//! The listener itself: HTTP/1.1, one table of paths, and a limit on everything from the first byte.
+
+use super::admit::{Ignored, People};
+use super::event::{Body, Event, Malformed, capped, is_word, line};
+use super::pace::Taken;
+use super::secret::Secret;
+use super::signature::{self, Unsigned, header};
+use super::{Shared, github, gitlab};
+use crate::round::chain;
+use crate::store::SignalRow;
+use crate::triggers::New;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::Value;
+use std::convert::Infallible;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
+use tokio::net::{TcpListener, TcpStream};
+
+/// Connections at a time; the next ones wait.
+pub(super) const CONNECTIONS_MAX: usize = 64;
+/// Bytes of a request's head.
+const HEAD_MAX: usize = 16 << 10;
+/// What stands before a source's name.
+const PREFIX: &str = "/hooks/";
+
+/// What became of a request. Each has a status and a place among the counts.
+#[derive(Debug, PartialEq, Eq)]
+enum Outcome {
+    Accepted(usize),
+    Duplicate,
+    Greeting,
+    Ignored(Ignored),
+    NotFound,
+    NotPost,
+    Encoded,
+    NotJson,
+    TooLarge,
+    TooSlow,
+    Unsigned,
+    Malformed(&'static str),
+    Unrecorded,
+}
+
+pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
+    while let Ok(place) = Arc::clone(&shared.room).acquire_owned().await {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let shared = Arc::clone(&shared);
+                tokio::spawn(async move {
+                    connection(&shared, stream).await;
+                    drop(place);
+                });
+            }
+            // Out of descriptors, or the peer is gone already: others may have better luck.
+            Err(_) => tokio::task::yield_now().await,
+        }
+    }
+}
+
+async fn connection(shared: &Shared, stream: TcpStream) {
+    let service = service_fn(|request| async move { Ok::<_, Infallible>(respond(shared, request).await) });
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(shared.options.patience).max_buf_size(HEAD_MAX);
+    // What breaks a connection breaks nothing else; its client has seen it.
+    let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+}
+
+async fn respond(shared: &Shared, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let outcome = answer(shared, request).await.unwrap_or_else(|outcome| outcome);
+    let place = match outcome {
+        Outcome::Accepted(_) => 0,
+        Outcome::Duplicate => 1,
+        Outcome::Greeting | Outcome::Ignored(_) => 2,
+        _ => 3,
+    };
+    shared.counted[place].fetch_add(1, Ordering::Relaxed);
+    outcome.response()
+}
+
+impl Outcome {
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Accepted(_) => StatusCode::ACCEPTED,
+            Self::Duplicate | Self::Greeting | Self::Ignored(_) => StatusCode::OK,
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::NotPost => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Encoded | Self::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooSlow => StatusCode::REQUEST_TIMEOUT,
+            Self::Unsigned => StatusCode::UNAUTHORIZED,
+            Self::Malformed(_) => StatusCode::BAD_REQUEST,
+            Self::Unrecorded => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+
+    fn text(&self) -> String {
+        match self {
+            Self::Accepted(loops) => format!("accepted for {loops}"),
+            Self::Duplicate => "known already".to_owned(),
+            Self::Greeting => "hello".to_owned(),
+            Self::Ignored(why) => format!("ignored: {}", why.word()),
+            Self::NotFound => "nothing is here".to_owned(),
+            Self::NotPost => "deliver with POST".to_owned(),
+            Self::Encoded => "bodies come as they are, without a content encoding".to_owned(),
+            Self::NotJson => "deliver application/json".to_owned(),
+            Self::TooLarge => "the body is too large".to_owned(),
+            Self::TooSlow => "the body did not come in time".to_owned(),
+            Self::Unsigned => "no good signature".to_owned(),
+            Self::Malformed(why) => format!("cannot be read: {why}"),
+            Self::Unrecorded => "cannot be recorded now; deliver again".to_owned(),
+        }
+    }
+
+    fn response(&self) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::from(format!("{}\n", self.text())));
+        *response.status_mut() = self.status();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+        match self {
+            Self::NotPost => drop(headers.insert(ALLOW, HeaderValue::from_static("POST"))),
+            Self::Unrecorded => drop(headers.insert(RETRY_AFTER, HeaderValue::from_static("30"))),
+            // What is left of such a body is not read.
+            Self::TooLarge | Self::TooSlow => drop(headers.insert(CONNECTION, HeaderValue::from_static("close"))),
+            _ => {}
+        }
+        response
+    }
+}
+
+/// The fixed order of questions. An error is an answer too; it only comes early.
+async fn answer(shared: &Shared, request: Request<Incoming>) -> Result<Outcome, Outcome> {
+    let (source, secret) = source(shared, request.uri().path()).ok_or(Outcome::NotFound)?;
+    if request.method() != Method::POST {
+        return Err(Outcome::NotPost);
+    }
+    admissible(request.headers(), shared.options.body_max)?;
+    let (head, body) = request.into_parts();
+    let body = Limited::new(body, shared.options.body_max).collect();
+    let body = match tokio::time::timeout(shared.options.patience, body).await {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(_)) => return Err(Outcome::TooLarge),
+        Err(_) => return Err(Outcome::TooSlow),
+    };
+    let now_ms = shared.clock.now_ms();
+    check(&source, secret, &head.headers, &body, now_ms).map_err(|_| Outcome::Unsigned)?;
+    let event = match read(&source, &head.headers, &body).map_err(|Malformed(why)| Outcome::Malformed(why))? {
+        Some(event) => event,
+        None => return Ok(Outcome::Greeting),
+    };
+    take(shared, &event, now_ms).await
+}
+
+/// The source that a path names, if it has a secret here: `github`, `gitlab`, `generic.NAME`.
+fn source<'a>(shared: &'a Shared, path: &str) -> Option<(String, &'a Secret)> {
+    let rest = path.strip_prefix(PREFIX)?;
+    let name = match rest.strip_prefix("generic/") {
+        Some(name) => format!("generic.{name}"),
+        None => rest.to_owned(),
+    };
+    let is_known = matches!(name.as_str(), "github" | "gitlab") || name.strip_prefix("generic.").is_some_and(is_word);
+    let secret = shared.options.secrets.get(&name).filter(|_| is_known)?;
+    Some((name, secret))
+}
+
+/// What can be seen of a body before it comes.
+fn admissible(headers: &HeaderMap, most: usize) -> Result<(), Outcome> {
+    let is_plain = |text: &HeaderValue| text.as_bytes().eq_ignore_ascii_case(b"identity");
+    if !headers.get_all(CONTENT_ENCODING).iter().all(is_plain) {
+        return Err(Outcome::Encoded);
+    }
+    let kind = header(headers, CONTENT_TYPE.as_str()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if !kind.eq_ignore_ascii_case("application/json") {
+        return Err(Outcome::NotJson);
+    }
+    let length = header(headers, CONTENT_LENGTH.as_str()).and_then(|text| text.parse::<u64>().ok());
+    if length.is_some_and(|length| length > most as u64) { Err(Outcome::TooLarge) } else { Ok(()) }
+}
+
+fn check(source: &str, secret: &Secret, headers: &HeaderMap, body: &[u8], now_ms: i64) -> Result<(), Unsigned> {
+    match source {
+        "github" => signature::github(secret, headers, body),
+        "gitlab" => signature::gitlab(secret, headers, body, now_ms),
+        _ => signature::standard(secret, headers, body, now_ms),
+    }
+}
+
+fn read(source: &str, headers: &HeaderMap, raw: &[u8]) -> Result<Option<Event>, Malformed> {
+    let body: Value = serde_json::from_slice(raw).map_err(|_| Malformed("the body is no JSON"))?;
+    match source {
+        "github" => github::read(headers, &body),
+        "gitlab" => gitlab::read(headers, &body, raw).map(Some),
+        name => generic(name.trim_start_matches("generic."), headers, &body, raw).map(Some),
+    }
+}
+
+/// A sender of the user's own: whoever has its secret may. `key`, `title` and `repository` of the body mean something here.
+fn generic(name: &str, headers: &HeaderMap, body: &Value, raw: &[u8]) -> Result<Event, Malformed> {
+    let delivery = header(headers, "webhook-id").filter(|id| is_word(id)).ok_or(Malformed("webhook-id is no word"))?;
+    let value = Body(body);
+    let key = value.text("/key").filter(|key| key.len() <= 200 && !key.is_empty() && !key.chars().any(char::is_control));
+    Ok(Event {
+        source: "generic",
+        name: name.to_owned(),
+        is_final: true,
+        delivery: format!("{name}.{delivery}"),
+        is_insider: true,
+        item: key.map(str::to_owned),
+        title: value.text("/title").map(line),
+        data: Value::String(capped(&String::from_utf8_lossy(raw)).to_owned()),
+        ..Event::default()
+    })
+}
+
+/// Makes the loops due that the event is for, each once.
+async fn take(shared: &Shared, event: &Event, now_ms: i64) -> Result<Outcome, Outcome> {
+    let roster = Arc::clone(&shared.roster.read().unwrap_or_else(PoisonError::into_inner));
+    let people = People { trusted: &shared.options.trusted, own: &shared.options.own };
+    let due = roster.admit(event, &people).map_err(Outcome::Ignored)?;
+    let mut news = 0;
+    for (repo, loop_name) in due {
+        let place = format!("{repo}/{loop_name}");
+        let row = row(event, repo, loop_name, now_ms);
+        let taken = shared.pace.lock().unwrap_or_else(PoisonError::into_inner).take(&place, &row.key, now_ms);
+        let (key, row) = (row.key.clone(), match taken {
+            Taken::Known => continue,
+            Taken::Alone => row,
+            Taken::Together(minute) => many(event, row, minute),
+        });
+        match shared.signals.signal(row).await {
+            Ok(heard) => {
+                news += usize::from(heard == New::Yes || taken != Taken::Alone);
+                shared.pace.lock().unwrap_or_else(PoisonError::into_inner).remember(&place, &key);
+            }
+            Err(error) => {
+                shared.signals.note(&format!("`{place}`: an event could not be recorded: {}", chain(&error)));
+                return Err(Outcome::Unrecorded);
+            }
+        }
+    }
+    Ok(if news == 0 { Outcome::Duplicate } else { Outcome::Accepted(news) })
+}
+
+fn row(event: &Event, repo: String, loop_name: String, now_ms: i64) -> SignalRow {
+    // A branch that moved is one thing, whether it is told by a delivery or seen in a clone.
+    let moved = event.moved_to.as_ref().zip(event.branch.as_ref());
+    let key = match moved {
+        Some((commit, branch)) => format!("push:{branch}:{commit}"),
+        None => format!("webhook:{}:{}", event.source, event.delivery),
+    };
+    SignalRow {
+        repo,
+        loop_name,
+        key,
+        trigger: "webhook".to_owned(),
+        at_ms: now_ms,
+        item: event.item.clone(),
+        title: event.title.clone(),
+        data: Some(event.data.as_str().map_or_else(|| event.data.to_string(), str::to_owned)),
+        taken_ms: None,
+    }
+}
+
+/// All that is too much in a minute is one signal, about nothing in particular.
+fn many(event: &Event, row: SignalRow, minute: i64) -> SignalRow {
+    SignalRow {
+        key: format!("webhook:{}:many-{minute}", event.source),
+        item: None,
+        title: Some("more events in a minute than are told apart".to_owned()),
+        data: None,
+        ..row
+    }
+}

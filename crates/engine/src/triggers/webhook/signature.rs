@@ -1,0 +1,217 @@
+//! Whether a delivery is from who it says: over the raw bytes, in constant time, and nothing is parsed before.
+
+use super::secret::Secret;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use hyper::header::HeaderMap;
+use sha2::Sha256;
+
+/// How far a signed moment may be from now, either way.
+const WINDOW_SECS: i64 = 300;
+/// Signatures in one header.
+const SIGNATURES_MAX: usize = 8;
+
+/// Why a delivery is not believed. Senders are not told which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unsigned {
+    /// There is no signature, or none that can be read, such as SHA-1 alone.
+    Missing,
+    /// It is another secret's, or of other bytes.
+    Wrong,
+    /// Its moment is too far from now.
+    Stale,
+}
+
+/// GitHub: `X-Hub-Signature-256: sha256=<hex>` over the body. The older header with SHA-1 counts for nothing.
+pub(super) fn github(secret: &Secret, headers: &HeaderMap, body: &[u8]) -> Result<(), Unsigned> {
+    let given = header(headers, "x-hub-signature-256").and_then(|text| text.strip_prefix("sha256="));
+    let given = given.and_then(|text| decode_hex(text.as_bytes())).ok_or(Unsigned::Missing)?;
+    any(secret.texts().map(|key| is_signed(key, &[body], &given)))
+}
+
+/// GitLab: signed as [`standard`] has it where a signing token is set, else by `X-Gitlab-Token`. A delivery that is signed
+/// is not believed for its token.
+pub(super) fn gitlab(secret: &Secret, headers: &HeaderMap, body: &[u8], now_ms: i64) -> Result<(), Unsigned> {
+    if headers.contains_key("webhook-signature") {
+        return standard(secret, headers, body, now_ms);
+    }
+    let given = header(headers, "x-gitlab-token").ok_or(Unsigned::Missing)?;
+    any(secret.texts().map(|token| is_same(token, given.as_bytes())))
+}
+
+/// The Standard Webhooks scheme: `webhook-signature: v1,<base64>` over id, moment and body, with the moment within five
+/// minutes of now.
+pub(super) fn standard(secret: &Secret, headers: &HeaderMap, body: &[u8], now_ms: i64) -> Result<(), Unsigned> {
+    let id = header(headers, "webhook-id").ok_or(Unsigned::Missing)?;
+    let moment = header(headers, "webhook-timestamp").ok_or(Unsigned::Missing)?;
+    let given = header(headers, "webhook-signature").ok_or(Unsigned::Missing)?;
+    let seconds: i64 = moment.parse().map_err(|_| Unsigned::Missing)?;
+    let signatures = given.split(' ').take(SIGNATURES_MAX).filter_map(|text| text.strip_prefix("v1,"));
+    let signatures: Vec<Vec<u8>> = signatures.filter_map(|text| decode_base64(text.as_bytes())).collect();
+    if signatures.is_empty() {
+        return Err(Unsigned::Missing);
+    }
+    let parts: [&[u8]; 5] = [id.as_bytes(), b".", moment.as_bytes(), b".", body];
+    let keys: Vec<Vec<u8>> = secret.keys().collect();
+    any(keys.iter().flat_map(|key| signatures.iter().map(|given| is_signed(key, &parts, given))))?;
+    if now_ms.div_euclid(1000).abs_diff(seconds) > WINDOW_SECS.unsigned_abs() { Err(Unsigned::Stale) } else { Ok(()) }
+}
+
+/// Looks at all of them, whichever is good.
+fn any(all: impl Iterator<Item = bool>) -> Result<(), Unsigned> {
+    if all.filter(|good| *good).count() > 0 { Ok(()) } else { Err(Unsigned::Wrong) }
+}
+
+fn is_signed(key: &[u8], parts: &[&[u8]], given: &[u8]) -> bool {
+    let Some(mut mac) = keyed(key) else { return false };
+    parts.iter().for_each(|part| mac.update(part));
+    mac.verify_slice(given).is_ok()
+}
+
+/// Compares digests instead of texts, so that neither content nor length shows in the time it takes.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let Some(mut mac) = keyed(one) else { return false };
+    mac.update(other);
+    let given = mac.finalize().into_bytes();
+    is_signed(one, &[one], &given)
+}
+
+fn keyed(key: &[u8]) -> Option<Hmac<Sha256>> {
+    Hmac::new_from_slice(key).ok()
+}
+
+/// A header that is there once and is text.
+pub(super) fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    let mut all = headers.get_all(name).iter();
+    let first = all.next()?.to_str().ok()?;
+    // Two of them could be read in two ways.
+    all.next().is_none().then_some(first)
+}
+
+fn decode_hex(text: &[u8]) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let (pairs, rest) = text.as_chunks::<2>();
+    if !rest.is_empty() {
+        return None;
+    }
+    pairs.iter().map(|[high, low]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
+}
+
+/// Base64 with or without its padding.
+pub(super) fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
+    let text = text.strip_suffix(b"==").or_else(|| text.strip_suffix(b"=")).unwrap_or(text);
+    let (mut bits, mut held, mut bytes) = (0_u32, 0_u32, Vec::new());
+    for byte in text {
+        let six = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => return None,
+        };
+        bits = bits << 6 | u32::from(six);
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            bytes.push(u8::try_from(bits >> held & 0xff).unwrap_or_default());
+        }
+    }
+    // What is left over is part of a byte that nobody wrote.
+    (held < 6).then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::header::{HeaderName, HeaderValue};
+
+    const NOW_MS: i64 = 1_614_265_330_000;
+
+    fn headers(all: &[(&str, &str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in all {
+            map.append(HeaderName::try_from(*name).expect("a name"), HeaderValue::try_from(*value).expect("a value"));
+        }
+        map
+    }
+
+    /// The example that GitHub's documentation publishes.
+    #[test]
+    fn github_s_published_example_is_good_and_what_differs_is_not() {
+        let secret = Secret::new("It's a Secret to Everybody").expect("long enough");
+        let good = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
+        let with = |name: &str, value: &str| github(&secret, &headers(&[(name, value)]), b"Hello, World!");
+        assert_eq!(with("x-hub-signature-256", &format!("sha256={good}")), Ok(()));
+        let table = [
+            ("x-hub-signature-256", format!("sha256={}", &good[..62]), Unsigned::Wrong),
+            ("x-hub-signature-256", format!("sha256={}", &good[..63]), Unsigned::Missing),
+            ("x-hub-signature-256", format!("sha256=0{}", &good[1..]), Unsigned::Wrong),
+            ("x-hub-signature-256", good.to_owned(), Unsigned::Missing),
+            ("x-hub-signature-256", "sha256=".to_owned(), Unsigned::Wrong),
+            ("x-hub-signature", format!("sha1={}", &good[..40]), Unsigned::Missing),
+            ("x-other", format!("sha256={good}"), Unsigned::Missing),
+        ];
+        for (name, value, expected) in table {
+            assert_eq!(with(name, &value), Err(expected), "{name}: {value}");
+        }
+        let twice = headers(&[("x-hub-signature-256", &format!("sha256={good}")), ("x-hub-signature-256", "sha256=00")]);
+        assert_eq!(github(&secret, &twice, b"Hello, World!"), Err(Unsigned::Missing));
+        let good = headers(&[("x-hub-signature-256", &format!("sha256={good}"))]);
+        assert_eq!(github(&secret, &good, b"Hello, World"), Err(Unsigned::Wrong));
+        let other = Secret::new("It's a Secret to Nobody!!!").expect("long enough");
+        assert_eq!(github(&other, &good, b"Hello, World!"), Err(Unsigned::Wrong));
+        let rotating = other.or_previous("It's a Secret to Everybody").expect("long enough");
+        assert_eq!(github(&rotating, &good, b"Hello, World!"), Ok(()));
+    }
+
+    /// The example that the specification of Standard Webhooks publishes.
+    #[test]
+    fn standard_scheme_s_published_example_is_good_within_its_window() {
+        let secret = Secret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").expect("long enough");
+        let signed = |moment: &str, signature: &str| {
+            headers(&[
+                ("webhook-id", "msg_p5jXN8AQM9LWM0D4loKWxJek"),
+                ("webhook-timestamp", moment),
+                ("webhook-signature", signature),
+            ])
+        };
+        let (moment, good) = ("1614265330", "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+        let body = br#"{"test": 2432232314}"#;
+        let check = |headers: &HeaderMap, now_ms| standard(&secret, headers, body, now_ms);
+        assert_eq!(check(&signed(moment, good), NOW_MS), Ok(()));
+        assert_eq!(check(&signed(moment, &format!("v1,AAAA {good}")), NOW_MS), Ok(()));
+        assert_eq!(check(&signed(moment, good), NOW_MS + 301_000), Err(Unsigned::Stale));
+        assert_eq!(check(&signed(moment, good), NOW_MS - 301_000), Err(Unsigned::Stale));
+        assert_eq!(check(&signed("1614265331", good), NOW_MS), Err(Unsigned::Wrong));
+        assert_eq!(check(&signed(moment, "v1a,AAAA"), NOW_MS), Err(Unsigned::Missing));
+        assert_eq!(check(&signed("soon", good), NOW_MS), Err(Unsigned::Missing));
+        let mut unnamed = signed(moment, good);
+        unnamed.remove("webhook-id");
+        assert_eq!(check(&unnamed, NOW_MS), Err(Unsigned::Missing));
+    }
+
+    #[test]
+    fn gitlab_s_token_is_compared_whole_and_counts_for_nothing_beside_a_signature() {
+        let secret = Secret::new("a-token-of-some-length").expect("long enough");
+        let check = |all: &[(&str, &str)]| gitlab(&secret, &headers(all), b"{}", NOW_MS);
+        assert_eq!(check(&[("x-gitlab-token", "a-token-of-some-length")]), Ok(()));
+        assert_eq!(check(&[("x-gitlab-token", "a-token-of-some-lengt")]), Err(Unsigned::Wrong));
+        assert_eq!(check(&[("x-gitlab-token", "a-token-of-some-length2")]), Err(Unsigned::Wrong));
+        assert_eq!(check(&[("x-gitlab-token", "")]), Err(Unsigned::Wrong));
+        assert_eq!(check(&[]), Err(Unsigned::Missing));
+        let both = [
+            ("x-gitlab-token", "a-token-of-some-length"),
+            ("webhook-id", "1"),
+            ("webhook-timestamp", "1614265330"),
+            ("webhook-signature", "v1,AAAA"),
+        ];
+        assert_eq!(check(&both), Err(Unsigned::Wrong));
+    }
+
+    #[test]
+    fn secrets_are_long_enough_and_never_shown() {
+        assert!(Secret::new("short").is_err() && Secret::new("two\nlines of a secret").is_err());
+        let secret = Secret::new(" a-token-of-some-length\n").expect("long enough");
+        assert!(!format!("{secret:?}").contains("token"));
+    }
+}

@@ -1,0 +1,147 @@
+//! Which events are for which loops, as a table.
+
+use super::admit::{Ignored, People, Roster};
+use super::event::Event;
+use super::{github, gitlab};
+use crate::git::Git;
+use crate::triggers::{Watched, WatchedLoop};
+use hyper::header::{HeaderMap, HeaderValue};
+use loopwright_core::level::LoopLevel;
+use loopwright_core::spec::LoopSpec;
+use loopwright_testkit::TestRepo;
+use serde_json::{Value, json};
+
+const SHA: &str = "1111111111111111111111111111111111111111";
+
+fn from_github(name: &'static str, mut body: Value) -> Event {
+    let mut headers = HeaderMap::new();
+    headers.insert("x-github-event", HeaderValue::from_static(name));
+    headers.insert("x-github-delivery", HeaderValue::from_static("d-1"));
+    let repository = json!({ "full_name": "acme/shop", "html_url": "https://github.com/acme/shop", "default_branch": "main" });
+    body.as_object_mut().expect("an object").entry("repository").or_insert(repository);
+    github::read(&headers, &body).expect("can be read").expect("no greeting")
+}
+
+fn waiting(name: &str, events: &[&str]) -> WatchedLoop {
+    let mut spec = LoopSpec::new(name, "wait", LoopLevel::L1Report);
+    spec.on.webhook = events.iter().map(|event| (*event).to_owned()).collect();
+    WatchedLoop::from(&spec)
+}
+
+async fn roster(loops: Vec<WatchedLoop>) -> (TestRepo, Roster) {
+    let repo = TestRepo::new();
+    repo.git(["remote", "add", "origin", "git@github.com:acme/shop.git"]);
+    let git = Git::default();
+    let user = git.discover(repo.path()).await.expect("a repository");
+    let roster = Roster::of(&git, &[Watched { repo: user, loops }]).await;
+    (repo, roster)
+}
+
+fn due(roster: &Roster, event: &Event) -> Result<Vec<String>, Ignored> {
+    let people = People { trusted: &["friend".to_owned()], own: &["our-bot".to_owned()] };
+    Ok(roster.admit(event, &people)?.into_iter().map(|(_, name)| name).collect())
+}
+
+fn pull(author: &str, association: &str, sender: &str, head: &str) -> Event {
+    from_github(
+        "pull_request",
+        json!({ "action": "opened", "sender": { "login": sender }, "pull_request": {
+            "number": 7, "title": "Mend", "body": "text", "author_association": association, "user": { "login": author },
+            "base": { "ref": "main" }, "head": { "ref": head, "sha": SHA, "repo": { "full_name": "acme/shop" } } } }),
+    )
+}
+
+#[tokio::test]
+async fn people_whom_the_repository_does_not_know_make_nothing_due() {
+    let mut named = waiting("named", &["github.pull_request"]);
+    named.approvers = vec!["Neighbour".to_owned()];
+    let (_repo, roster) = roster(vec![waiting("all", &["github.pull_request"]), named]).await;
+    let both = || Ok(vec!["all".to_owned(), "named".to_owned()]);
+    let table = [
+        ("a", "OWNER", "a", both()),
+        ("a", "MEMBER", "a", both()),
+        ("a", "COLLABORATOR", "a", both()),
+        ("a", "CONTRIBUTOR", "a", Err(Ignored::Stranger)),
+        ("a", "FIRST_TIME_CONTRIBUTOR", "a", Err(Ignored::Stranger)),
+        ("a", "NONE", "a", Err(Ignored::Stranger)),
+        ("a", "owner", "a", Err(Ignored::Stranger)),
+        // Somebody with rights labels a stranger's work.
+        ("a", "NONE", "b", both()),
+        ("friend", "NONE", "friend", both()),
+        ("neighbour", "NONE", "neighbour", Ok(vec!["named".to_owned()])),
+        ("our-bot", "OWNER", "our-bot", Err(Ignored::Own)),
+        ("a", "OWNER", "Our-Bot", Err(Ignored::Own)),
+    ];
+    for (author, association, sender, expected) in table {
+        let event = pull(author, association, sender, "fix");
+        assert_eq!(due(&roster, &event), expected, "{author} {association} {sender}");
+    }
+    let event = pull("a", "OWNER", "a", "loop/mend/01");
+    assert_eq!(due(&roster, &event), Err(Ignored::Own), "a branch of our own");
+    assert_eq!(event.item.as_deref(), Some(format!("pr-7@{SHA}").as_str()));
+}
+
+#[tokio::test]
+async fn events_of_other_repositories_and_branches_are_ignored() {
+    let mut release = waiting("release", &["github.push"]);
+    release.on.push = vec!["release".to_owned()];
+    let (_repo, roster) = roster(vec![waiting("main", &["github.push"]), release]).await;
+    let push = |branch: &str| {
+        from_github("push", json!({ "ref": format!("refs/heads/{branch}"), "after": SHA, "sender": { "login": "a" } }))
+    };
+    assert_eq!(due(&roster, &push("main")), Ok(vec!["main".to_owned()]));
+    assert_eq!(due(&roster, &push("release")), Ok(vec!["release".to_owned()]));
+    assert_eq!(due(&roster, &push("topic")), Err(Ignored::Branch));
+    assert_eq!(due(&roster, &push("take/01")), Err(Ignored::Own));
+    let elsewhere = from_github(
+        "push",
+        json!({ "ref": "refs/heads/main", "after": SHA, "repository": { "html_url": "https://github.com/evil/shop" } }),
+    );
+    assert_eq!(due(&roster, &elsewhere), Err(Ignored::Repository));
+    assert_eq!(due(&roster, &from_github("star", json!({}))), Err(Ignored::Loop));
+}
+
+#[tokio::test]
+async fn builds_count_when_they_are_over_and_a_fork_s_do_not() {
+    let loops = vec![waiting("any", &["github.workflow_run"]), waiting("red", &["github.workflow_run.failure"])];
+    let (_repo, roster) = roster(loops).await;
+    let run = |action: &str, conclusion: Value, from: &str| {
+        from_github(
+            "workflow_run",
+            json!({ "action": action, "sender": { "login": "a" }, "workflow_run": { "id": 9, "run_attempt": 2,
+                "head_branch": "main", "conclusion": conclusion, "head_repository": { "full_name": from } } }),
+        )
+    };
+    assert_eq!(due(&roster, &run("requested", Value::Null, "acme/shop")), Err(Ignored::Loop));
+    assert_eq!(due(&roster, &run("completed", json!("success"), "acme/shop")), Ok(vec!["any".to_owned()]));
+    let red = run("completed", json!("failure"), "acme/shop");
+    assert_eq!(due(&roster, &red), Ok(vec!["any".to_owned(), "red".to_owned()]));
+    assert_eq!(red.item.as_deref(), Some("run-9@2"));
+    assert_eq!(due(&roster, &run("completed", json!("failure"), "evil/shop")), Err(Ignored::Stranger));
+}
+
+#[test]
+fn gitlab_s_deliveries_say_nothing_of_rights_so_only_deeds_that_need_them_count() {
+    let read = |body: Value| gitlab::read(&HeaderMap::new(), &body, b"raw").expect("can be read");
+    let push = read(json!({ "object_kind": "push", "ref": "refs/heads/main", "after": SHA, "user_username": "a" }));
+    assert!(push.is_insider && push.moved_to.as_deref() == Some(SHA) && push.branch.as_deref() == Some("main"));
+    let gone = read(json!({ "object_kind": "push", "ref": "refs/heads/main", "after": "0".repeat(40) }));
+    assert_eq!(gone.moved_to, None);
+    let merge = read(json!({ "object_kind": "merge_request", "user": { "username": "a" }, "object_attributes": {
+        "iid": 3, "action": "open", "target_branch": "main", "source_branch": "x", "last_commit": { "id": SHA } } }));
+    assert!(!merge.is_insider);
+    assert_eq!(merge.item.as_deref(), Some(format!("pr-3@{SHA}").as_str()));
+    let running = read(json!({ "object_kind": "pipeline", "object_attributes": { "id": 1, "status": "running", "ref": "main" } }));
+    assert!(!running.is_final && running.is_insider);
+    assert!(gitlab::read(&HeaderMap::new(), &json!([]), b"raw").is_err());
+}
+
+#[test]
+fn bodies_of_any_shape_are_read_without_a_panic() {
+    for name in ["push", "pull_request", "issues", "issue_comment", "workflow_run", "check_run", "status", "release", "odd"] {
+        for body in [json!({}), json!({ "ref": 3, "sender": [], "issue": null, "pull_request": { "number": -1 } })] {
+            let event = from_github(name, body);
+            assert!(event.item.is_none() && event.moved_to.is_none(), "{event:?}");
+        }
+    }
+}
