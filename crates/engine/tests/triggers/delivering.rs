@@ -59,7 +59,8 @@ impl Stand {
     }
 
     async fn post(&self, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
-        let mut request = format!("POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
+        let mut request =
+            format!("POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n", body.len());
         let has_type = headers.iter().any(|(name, _)| *name == "content-type");
         let json = (!has_type).then_some(("content-type", "application/json"));
         for (name, value) in headers.iter().copied().chain(json) {
@@ -70,7 +71,8 @@ impl Stand {
 
     async fn github(&self, secret: &str, delivery: &str, event: &str, body: &str) -> (u16, String) {
         let signature = format!("sha256={}", hex(&mac(secret, body.as_bytes())));
-        let headers = [("x-hub-signature-256", signature.as_str()), ("x-github-event", event), ("x-github-delivery", delivery)];
+        let headers =
+            [("x-hub-signature-256", signature.as_str()), ("x-github-event", event), ("x-github-delivery", delivery)];
         self.post("/hooks/github", &headers, body).await
     }
 
@@ -134,7 +136,9 @@ async fn every_request_has_one_answer_and_only_a_signed_one_is_read() {
     let stand = Stand::with(options()).await;
     let body = push("main", SHA);
     assert_eq!(stand.raw(b"GET /hooks/github HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.0, 405);
-    for path in ["/", "/hooks", "/hooks/", "/hooks/slack", "/hooks/generic/other", "/hooks/github/", "/x/../hooks/github"] {
+    for path in
+        ["/", "/hooks", "/hooks/", "/hooks/slack", "/hooks/generic/other", "/hooks/github/", "/x/../hooks/github"]
+    {
         assert_eq!(stand.post(path, &[], &body).await.0, 404, "{path}");
     }
     let good = format!("sha256={}", hex(&mac(SECRET, body.as_bytes())));
@@ -151,7 +155,13 @@ async fn every_request_has_one_answer_and_only_a_signed_one_is_read() {
         (with(&[("x-hub-signature-256", good.replace('a', "b"))]), 401),
         (with(&[("x-hub-signature-256", good.clone()), ("content-encoding", "gzip".to_owned())]), 415),
         (with(&[("x-hub-signature-256", good.clone()), ("content-type", "text/plain".to_owned())]), 415),
-        (with(&[("x-hub-signature-256", good.clone()), ("content-type", "application/x-www-form-urlencoded".to_owned())]), 415),
+        (
+            with(&[
+                ("x-hub-signature-256", good.clone()),
+                ("content-type", "application/x-www-form-urlencoded".to_owned()),
+            ]),
+            415,
+        ),
     ];
     for (headers, expected) in table {
         let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();

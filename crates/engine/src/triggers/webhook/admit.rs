@@ -1,10 +1,10 @@
 //! Which loops an event makes due: those that name it, of its repository and branch, if the person behind it may. Everything
 //! here is decided before there is a signal.
 
+use super::super::look;
+use super::super::roster::{Watched, WatchedLoop, is_own_branch};
 use super::event::Event;
 use super::remote;
-use super::super::roster::{Watched, WatchedLoop, is_own_branch};
-use super::super::look;
 use crate::git::Git;
 use std::collections::BTreeSet;
 

@@ -88,7 +88,9 @@ pub(super) fn capped(text: &str) -> &str {
 
 /// A name as forges give them: nothing that could be taken for anything else in a key or a line.
 pub(super) fn is_word(text: &str) -> bool {
-    !text.is_empty() && text.len() <= 128 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte))
+    !text.is_empty()
+        && text.len() <= 128
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.:".contains(&byte))
 }
 
 /// A commit's name that is one, and not the one that stands for none.

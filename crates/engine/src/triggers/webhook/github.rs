@@ -114,7 +114,9 @@ fn pull<'a>(body: Body<'a>, content: &'static str) -> About<'a> {
     About {
         content: Some(content),
         branch: body.owned("/pull_request/base/ref"),
-        head_branch: body.owned("/pull_request/head/ref").filter(|_| is_same_repository(body, "/pull_request/head/repo")),
+        head_branch: body
+            .owned("/pull_request/head/ref")
+            .filter(|_| is_same_repository(body, "/pull_request/head/repo")),
         item: number.zip(head).map(|(number, head)| format!("pr-{number}@{head}")),
         title: body.text("/pull_request/title"),
         is_final: true,

@@ -51,7 +51,11 @@ fn about(event: Event, body: Body<'_>) -> Event {
             branch: body.owned("/object_attributes/target_branch"),
             head_branch: body.owned("/object_attributes/source_branch").filter(|_| is_same_project(body)),
             details: details(&["/object_attributes/action"]),
-            item: of("pr", body.number("/object_attributes/iid"), body.text("/object_attributes/last_commit/id").and_then(commit)),
+            item: of(
+                "pr",
+                body.number("/object_attributes/iid"),
+                body.text("/object_attributes/last_commit/id").and_then(commit),
+            ),
             title: body.text("/object_attributes/title").map(line),
             ..event
         },
@@ -65,7 +69,10 @@ fn about(event: Event, body: Body<'_>) -> Event {
             branch: body.owned("/object_attributes/ref"),
             details: details(&["/object_attributes/status"]),
             item: of("run", body.number("/object_attributes/id"), body.text("/object_attributes/sha").and_then(commit)),
-            is_final: matches!(body.text("/object_attributes/status"), Some("success" | "failed" | "canceled" | "skipped")),
+            is_final: matches!(
+                body.text("/object_attributes/status"),
+                Some("success" | "failed" | "canceled" | "skipped")
+            ),
             is_insider: !body.has("/merge_request") || is_same_project(body),
             ..event
         },

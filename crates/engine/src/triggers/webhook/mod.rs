@@ -142,12 +142,7 @@ impl Webhooks {
     pub fn counts(&self) -> Counts {
         let [accepted, duplicate, ignored, refused] = &self.shared.counted;
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        Counts {
-            accepted: read(accepted),
-            duplicate: read(duplicate),
-            ignored: read(ignored),
-            refused: read(refused),
-        }
+        Counts { accepted: read(accepted), duplicate: read(duplicate), ignored: read(ignored), refused: read(refused) }
     }
 }
 

@@ -11,7 +11,9 @@ use crate::store::SignalRow;
 use crate::triggers::New;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
+use hyper::header::{
+    ALLOW, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER,
+};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -205,7 +207,8 @@ fn read(source: &str, headers: &HeaderMap, raw: &[u8]) -> Result<Option<Event>, 
 fn generic(name: &str, headers: &HeaderMap, body: &Value, raw: &[u8]) -> Result<Event, Malformed> {
     let delivery = header(headers, "webhook-id").filter(|id| is_word(id)).ok_or(Malformed("webhook-id is no word"))?;
     let value = Body(body);
-    let key = value.text("/key").filter(|key| key.len() <= 200 && !key.is_empty() && !key.chars().any(char::is_control));
+    let key =
+        value.text("/key").filter(|key| key.len() <= 200 && !key.is_empty() && !key.chars().any(char::is_control));
     Ok(Event {
         source: "generic",
         name: name.to_owned(),
@@ -229,11 +232,14 @@ async fn take(shared: &Shared, event: &Event, now_ms: i64) -> Result<Outcome, Ou
         let place = format!("{repo}/{loop_name}");
         let row = row(event, repo, loop_name, now_ms);
         let taken = shared.pace.lock().unwrap_or_else(PoisonError::into_inner).take(&place, &row.key, now_ms);
-        let (key, row) = (row.key.clone(), match taken {
-            Taken::Known => continue,
-            Taken::Alone => row,
-            Taken::Together(minute) => many(event, row, minute),
-        });
+        let (key, row) = (
+            row.key.clone(),
+            match taken {
+                Taken::Known => continue,
+                Taken::Alone => row,
+                Taken::Together(minute) => many(event, row, minute),
+            },
+        );
         match shared.signals.signal(row).await {
             Ok(heard) => {
                 news += usize::from(heard == New::Yes || taken != Taken::Alone);

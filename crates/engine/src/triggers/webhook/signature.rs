@@ -154,7 +154,8 @@ mod tests {
         for (name, value, expected) in table {
             assert_eq!(with(name, &value), Err(expected), "{name}: {value}");
         }
-        let twice = headers(&[("x-hub-signature-256", &format!("sha256={good}")), ("x-hub-signature-256", "sha256=00")]);
+        let twice =
+            headers(&[("x-hub-signature-256", &format!("sha256={good}")), ("x-hub-signature-256", "sha256=00")]);
         assert_eq!(github(&secret, &twice, b"Hello, World!"), Err(Unsigned::Missing));
         let good = headers(&[("x-hub-signature-256", &format!("sha256={good}"))]);
         assert_eq!(github(&secret, &good, b"Hello, World"), Err(Unsigned::Wrong));

@@ -17,7 +17,8 @@ fn from_github(name: &'static str, mut body: Value) -> Event {
     let mut headers = HeaderMap::new();
     headers.insert("x-github-event", HeaderValue::from_static(name));
     headers.insert("x-github-delivery", HeaderValue::from_static("d-1"));
-    let repository = json!({ "full_name": "acme/shop", "html_url": "https://github.com/acme/shop", "default_branch": "main" });
+    let repository =
+        json!({ "full_name": "acme/shop", "html_url": "https://github.com/acme/shop", "default_branch": "main" });
     body.as_object_mut().expect("an object").entry("repository").or_insert(repository);
     github::read(&headers, &body).expect("can be read").expect("no greeting")
 }
@@ -131,14 +132,18 @@ fn gitlab_s_deliveries_say_nothing_of_rights_so_only_deeds_that_need_them_count(
         "iid": 3, "action": "open", "target_branch": "main", "source_branch": "x", "last_commit": { "id": SHA } } }));
     assert!(!merge.is_insider);
     assert_eq!(merge.item.as_deref(), Some(format!("pr-3@{SHA}").as_str()));
-    let running = read(json!({ "object_kind": "pipeline", "object_attributes": { "id": 1, "status": "running", "ref": "main" } }));
+    let running = read(
+        json!({ "object_kind": "pipeline", "object_attributes": { "id": 1, "status": "running", "ref": "main" } }),
+    );
     assert!(!running.is_final && running.is_insider);
     assert!(gitlab::read(&HeaderMap::new(), &json!([]), b"raw").is_err());
 }
 
 #[test]
 fn bodies_of_any_shape_are_read_without_a_panic() {
-    for name in ["push", "pull_request", "issues", "issue_comment", "workflow_run", "check_run", "status", "release", "odd"] {
+    for name in
+        ["push", "pull_request", "issues", "issue_comment", "workflow_run", "check_run", "status", "release", "odd"]
+    {
         for body in [json!({}), json!({ "ref": 3, "sender": [], "issue": null, "pull_request": { "number": -1 } })] {
             let event = from_github(name, body);
             assert!(event.item.is_none() && event.moved_to.is_none(), "{event:?}");
