@@ -32,6 +32,7 @@ pub(super) fn arrive(member: &mut Member, around: &Around<'_>, out: &mut Out) ->
         return false;
     };
     member.look_from(last.at_ms);
+    let waited_ms = member.since_ms;
     let fates: Vec<_> = came.kept.iter().map(|due| judge(member, around, due)).collect();
     let waits = fates.iter().any(Option::is_none);
     if let Some(receipt) = of_earlier(member, around, &came, if waits { Waits::Some } else { Waits::None }) {
@@ -42,6 +43,9 @@ pub(super) fn arrive(member: &mut Member, around: &Around<'_>, out: &mut Out) ->
             None => member.push(due, out, around.now_ms),
             Some((fate, reason)) => member.skip(member.receipt_of(&due, fate, reason, around.now_ms), out),
         }
+    }
+    if waited_ms.is_none() {
+        member.since_ms = member.line.front().map(|waiting| waiting.due.start_ms);
     }
     waits
 }

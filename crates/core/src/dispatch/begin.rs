@@ -20,6 +20,11 @@ impl Dispatcher {
     pub(super) fn fill(&mut self, now_ms: i64) {
         while self.is_live() && self.frozen.is_none() && !self.slots.is_full() {
             let Some(key) = self.queue.first().cloned() else { return };
+            // Quiet hours may have begun while it was in line.
+            if self.members.get(&key).is_none_or(|member| member.not_before(now_ms).is_some()) {
+                self.refresh(now_ms, &key);
+                continue;
+            }
             match self.lacking(&key) {
                 None => {
                     self.leave(&key);

@@ -42,7 +42,7 @@ pub(super) fn settle(standing: &mut Standing, end: &End, now_ms: i64) -> Afterma
         RoundOutcome::RateLimited => limited(standing, end.retry_at_ms, now_ms),
         outcome => {
             let wait_ms = (outcome == RoundOutcome::Failed).then(|| backoff_ms(standing.streak));
-            failed(standing, outcome.word(), end, wait_ms, now_ms)
+            failed(standing, &format!("ended {outcome}"), end, wait_ms, now_ms)
         }
     }
 }
@@ -88,9 +88,9 @@ fn failed(standing: &mut Standing, what: &str, end: &End, wait_ms: Option<i64>, 
     let times = standing.streak;
     standing.wait = until_ms.map(|until_ms| Wait { until_ms, why: format!("{what}, {times} in a row") });
     let why = if alike >= ALIKE_MAX {
-        format!("ended {what} in the same way {alike} times in a row")
+        format!("{what} in the same way {alike} times in a row")
     } else if times >= STREAK_MAX {
-        format!("did not succeed {times} times in a row, the last time {what}")
+        format!("did not succeed {times} times in a row, the last one {what}")
     } else {
         return Aftermath::Nothing;
     };

@@ -6,7 +6,7 @@ use super::out::Out;
 use super::receipt::{self, moment};
 use super::{Entry, Fate, LoopKey, Receipt, Signal, Standing};
 use crate::cadence::Due;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// The most signals of one loop that wait at a time.
@@ -82,9 +82,9 @@ impl Member {
 
     /// How many rounds wait to be started.
     pub(super) fn queued(&self) -> usize {
-        let items = self.signals.iter().filter(|signal| signal.item.is_some()).count();
-        let loose = usize::from(self.signals.len() > items && self.line.is_empty());
-        self.line.len() + items + loose
+        let items: BTreeSet<_> = self.signals.iter().filter_map(|signal| signal.item.as_ref()).collect();
+        let loose = self.line.is_empty() && self.signals.iter().any(|signal| signal.item.is_none());
+        self.line.len() + items.len() + usize::from(loose)
     }
 
     pub(super) fn is_waiting(&self) -> bool {

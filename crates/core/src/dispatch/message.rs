@@ -127,7 +127,8 @@ pub enum Command {
     Keep {
         /// What became of occurrences.
         receipts: Vec<Receipt>,
-        /// Where loops stand now.
+        /// Where loops stand now. A mark never goes back while the fingerprint stays: a birth that is on record and was
+        /// not told yet has moved it, and a pause that is kept meanwhile must not undo that.
         standings: Vec<Standing>,
         /// Signals that are settled by this.
         taken: Vec<Signal>,
@@ -163,8 +164,8 @@ pub struct Start {
     pub key: LoopKey,
     /// `started`, to be written with the birth, its round filled in.
     pub receipt: Receipt,
-    /// Where the loop stands once the round is born: its mark is to be written with the birth. What was kept of the loop
-    /// after this start (a pause) is newer than the other fields; it is kept once more after [`Input::Born`].
+    /// Where the loop stands once the round is born. Only its mark is to be written with the birth: a pause that was kept
+    /// after this start is newer than the other fields, and a birth must not undo it.
     pub standing: Standing,
     /// The signals that the round takes, to be marked as taken with the birth.
     pub signals: Vec<Signal>,

@@ -10,6 +10,7 @@ pub(super) struct Out {
     receipts: Vec<Receipt>,
     keep: BTreeSet<LoopKey>,
     gone: Vec<Standing>,
+    reset: Vec<Standing>,
     taken: Vec<Signal>,
     effects: Vec<Command>,
 }
@@ -36,6 +37,12 @@ impl Out {
         self.gone.push(standing);
     }
 
+    /// A mark that goes back, which no standing does by itself: it is given up first and kept anew after that.
+    pub(super) fn reset(&mut self, standing: &Standing) {
+        self.reset.push(Standing { fingerprint: String::new(), ..standing.clone() });
+        self.keep(&standing.key);
+    }
+
     /// A signal that is settled.
     pub(super) fn take(&mut self, signal: Signal) {
         self.taken.push(signal);
@@ -48,9 +55,12 @@ impl Out {
 
     /// All of it, with the standings as they are now.
     pub(super) fn commands(self, members: &BTreeMap<LoopKey, Member>) -> Vec<Command> {
-        let Self { receipts, keep, gone: mut standings, taken, effects } = self;
+        let Self { receipts, keep, gone: mut standings, reset, taken, effects } = self;
         standings.extend(keep.iter().filter_map(|key| members.get(key)).map(|member| member.standing.clone()));
         let mut commands = Vec::with_capacity(effects.len() + 1);
+        if !reset.is_empty() {
+            commands.push(Command::Keep { receipts: Vec::new(), standings: reset, taken: Vec::new() });
+        }
         if !(receipts.is_empty() && standings.is_empty() && taken.is_empty()) {
             commands.push(Command::Keep { receipts, standings, taken });
         }

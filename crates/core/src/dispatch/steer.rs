@@ -121,7 +121,7 @@ impl Dispatcher {
         member.standing.wait = None;
         member.retry_ms = None;
         member.look_from(now_ms);
-        self.out.keep(key);
+        self.out.reset(&member.standing);
     }
 
     /// Keeps the standing of a loop, also when the birth of a round is about to write an older one.

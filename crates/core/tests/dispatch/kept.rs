@@ -1,0 +1,73 @@
+//! What a store would have kept of a dispatcher's commands, and refuses: a second receipt for one occurrence.
+
+use loopwright_core::dispatch::{Dispatcher, Frozen, Limits, LoopKey, Receipt, Signal, Standing, Start};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The rows that survive a crash.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    pub(crate) standings: BTreeMap<LoopKey, Standing>,
+    pub(crate) receipts: Vec<Receipt>,
+    occurrences: BTreeSet<(LoopKey, String)>,
+    pub(crate) pending: Vec<Signal>,
+    heard: BTreeSet<(LoopKey, String)>,
+    pub(crate) frozen: Option<Frozen>,
+    pub(crate) last_ms: i64,
+}
+
+impl Kept {
+    /// One transaction without a round. Of one cadence no mark goes back.
+    pub(crate) fn keep(&mut self, receipts: Vec<Receipt>, standings: Vec<Standing>, taken: &[Signal]) {
+        for receipt in receipts {
+            self.receipt(receipt);
+        }
+        for mut standing in standings {
+            let known = self.standings.get(&standing.key).filter(|known| known.fingerprint == standing.fingerprint);
+            standing.mark_ms = standing.mark_ms.max(known.map_or(i64::MIN, |known| known.mark_ms));
+            self.standings.insert(standing.key.clone(), standing);
+        }
+        self.take(taken);
+    }
+
+    /// The transaction of a birth; says no when the occurrence has its receipt already. Of the standing it writes the
+    /// mark: what was kept of a pause since the start is not undone.
+    pub(crate) fn birth(&mut self, start: &Start, round: &str) -> bool {
+        if self.occurrences.contains(&(start.key.clone(), start.receipt.occurrence.clone())) {
+            return false;
+        }
+        self.receipt(Receipt { round: Some(round.to_owned()), ..start.receipt.clone() });
+        let row = self.standings.entry(start.key.clone()).or_insert_with(|| start.standing.clone());
+        row.mark_ms = row.mark_ms.max(start.standing.mark_ms);
+        self.take(&start.signals);
+        true
+    }
+
+    /// A signal, unless it is known.
+    pub(crate) fn hear(&mut self, signal: &Signal) -> bool {
+        let is_new = self.heard.insert((signal.key.clone(), signal.occurrence.clone()));
+        if is_new {
+            self.pending.push(signal.clone());
+        }
+        is_new
+    }
+
+    pub(crate) fn dispatcher(&self, limits: Limits) -> Dispatcher {
+        let standings = self.standings.values().cloned().collect();
+        Dispatcher::new(limits, standings, self.pending.clone(), self.frozen.clone(), self.last_ms)
+    }
+
+    fn receipt(&mut self, receipt: Receipt) {
+        let key = (receipt.key.clone(), receipt.occurrence.clone());
+        assert!(self.occurrences.insert(key), "a second receipt for one occurrence: {receipt:?}");
+        self.last_ms = self.last_ms.max(receipt.at_ms);
+        self.receipts.push(receipt);
+    }
+
+    fn take(&mut self, taken: &[Signal]) {
+        for signal in taken {
+            let before = self.pending.len();
+            self.pending.retain(|other| (&other.key, &other.occurrence) != (&signal.key, &signal.occurrence));
+            assert_eq!(self.pending.len() + 1, before, "a signal taken twice: {signal:?}");
+        }
+    }
+}

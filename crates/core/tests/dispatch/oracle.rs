@@ -1,0 +1,156 @@
+//! What must hold whatever happens: once per occurrence, every due in exactly one place, limits and locks, order, and a
+//! timer that is set.
+
+use super::world::{BASE_MS, Era, World, holds, is_quiet_at};
+use loopwright_core::dispatch::{Fate, Hold, LoopKey, Start, Why};
+use std::collections::BTreeMap;
+
+/// Who waited before a step: priority and since when.
+pub(crate) type Before = BTreeMap<LoopKey, i64>;
+
+/// Loops that could start but for slots and locks, and since when.
+pub(crate) fn waiting(world: &World) -> Before {
+    let since = |key: &LoopKey| match world.why(key) {
+        Why::Waiting { since_ms, .. } => Some((key.clone(), since_ms)),
+        _ => None,
+    };
+    world.loaded.keys().filter_map(since).collect()
+}
+
+/// Before a start is performed: P1, limits, locks, and nothing against a person's word.
+pub(crate) fn check_start(world: &World, start: &Start) {
+    let key = &start.key;
+    assert!(!world.is_taken(key), "P1: {key} starts while a round of it runs");
+    assert!(!world.is_frozen, "{key} starts while everything is stopped");
+    assert!(!world.paused.contains(key), "{key} starts while it is paused");
+    assert!(!world.is_behind(), "{key} starts by a clock that is behind");
+    let file = world.loaded.get(key).expect("a start of a loop that is loaded");
+    assert!(!(file.is_quiet && is_quiet_at(world.now)), "{key} starts in its quiet hours");
+    if let Some(lacking) = lacking(world, key, None) {
+        panic!("{lacking} is exceeded by {key}");
+    }
+}
+
+/// What a loop lacks to start, were one that has just started not there.
+fn lacking(world: &World, key: &LoopKey, without: Option<&LoopKey>) -> Option<String> {
+    let running = world.rounds.iter().map(|(key, (_, held))| (key, held.clone()));
+    let flying = world.flights.iter().map(|flight| (&flight.start.key, holds(&flight.start.key)));
+    let held: Vec<_> = running.chain(flying).filter(|(other, _)| without != Some(*other)).collect();
+    if held.len() >= world.limits.total {
+        return Some("the total limit".to_owned());
+    }
+    holds(key).into_iter().find(|need| {
+        let used = held.iter().filter(|(_, held)| held.contains(need)).count();
+        let limit = match need.split_once(':').expect("a kind") {
+            ("repo", _) => world.limits.per_repo,
+            ("agent", name) => world.limits.per_agent.get(name).copied().unwrap_or(usize::MAX),
+            _ => 1,
+        };
+        used >= limit
+    })
+}
+
+/// After a step.
+pub(crate) fn check(world: &World, before: &Before, started: &[Start]) {
+    for key in world.eras.keys() {
+        check_receipts(world, key);
+    }
+    if world.is_behind() {
+        assert!(world.dispatcher.next_wake().is_some(), "a clock that is behind is looked at again");
+        return;
+    }
+    check_timer(world);
+    // One that has waited for very long may have others leave it what it needs.
+    let is_patient = before.values().all(|since_ms| world.now - since_ms < 10 * 60_000);
+    for key in world.loaded.keys() {
+        let why = world.why(key);
+        let is_left = matches!(why, Why::Waiting { on: Hold::Nothing, .. });
+        assert!(!is_left, "{key} could start and is left");
+        if is_patient {
+            check_order(world, key, &why, before, started);
+        }
+    }
+}
+
+/// Every due of every era up to the mark has one receipt, in order; none has two, none is invented, none is before the
+/// era or after the mark. What has come and has no receipt waits.
+fn check_receipts(world: &World, key: &LoopKey) {
+    let next_ms = uncovered(world, key);
+    let mark_ms = world.kept.standings[key].mark_ms;
+    assert!(next_ms > mark_ms, "P10: {key} lost the due at {} (mark {})", at(next_ms), at(mark_ms));
+    let is_flying = world.flights.iter().any(|flight| flight.start.key == *key);
+    let is_known = world.kept.standings[key].fingerprint != "" && world.loaded.contains_key(key);
+    if is_known && !world.is_behind() && !is_flying && next_ms <= world.now {
+        let why = world.why(key);
+        let waits = match &why {
+            Why::Running { queued, .. } => *queued > 0,
+            Why::Waiting { .. } | Why::Quiet { .. } | Why::OpenMax { .. } | Why::BackingOff { .. } => true,
+            _ => false,
+        };
+        assert!(waits, "P10: {key} has no receipt for {} and does not wait: {why:?}", at(next_ms));
+    }
+}
+
+/// The first due of the present era without a receipt, when all before it have exactly one.
+pub(crate) fn uncovered(world: &World, key: &LoopKey) -> i64 {
+    let mut eras = world.eras[key].iter().peekable();
+    let mut era = eras.next().expect("an era");
+    let mut next_ms = first_after(era, era.from_ms);
+    let mut last_ms = i64::MIN;
+    let receipts = world.kept.receipts.iter().filter(|one| one.key == *key && one.occurrence.starts_with("due:"));
+    for receipt in receipts {
+        while let Some(later) = eras.next_if(|later| receipt.due_ms > later.from_ms) {
+            era = later;
+            next_ms = first_after(era, era.from_ms);
+        }
+        let (due_ms, through_ms) = (receipt.due_ms, receipt.through_ms.unwrap_or(receipt.due_ms));
+        assert!(due_ms > last_ms, "P10: {key} settles {} after {}", at(due_ms), at(last_ms));
+        assert_eq!(due_ms, next_ms, "P10: {key} settles {} where {} was due: {receipt:?}", at(due_ms), at(next_ms));
+        let count = (through_ms - due_ms) / era.every_ms + 1;
+        assert_eq!((through_ms - due_ms) % era.every_ms, 0, "P10: {key} invents {}", at(through_ms));
+        assert_eq!(receipt.count, count as u64, "P10: {key} counts wrong: {receipt:?}");
+        assert!(receipt.fate != Fate::Started || count == 1, "P1: one round for {count} receipts");
+        last_ms = through_ms;
+        next_ms = first_after(era, through_ms);
+    }
+    eras.last().map_or(next_ms, |last| first_after(last, last.from_ms))
+}
+
+fn first_after(era: &Era, ms: i64) -> i64 {
+    (ms.div_euclid(era.every_ms) + 1) * era.every_ms
+}
+
+/// The timer is set, ahead, and not after the first due of any loop.
+fn check_timer(world: &World) {
+    let dues = world.loaded.values().map(|file| {
+        let every_ms = file.every_m * 60_000;
+        first_after(&Era { every_ms, from_ms: 0 }, world.now.max(world.seen))
+    });
+    let Some(first_ms) = dues.min() else { return };
+    let wake_ms = world.dispatcher.next_wake();
+    assert!(wake_ms.is_none_or(|ms| ms > world.now), "the timer is set to the past: {wake_ms:?} at {}", at(world.now));
+    // What comes while the answer to a start is awaited is looked at after it.
+    if world.flights.is_empty() {
+        let wake_ms = wake_ms.expect("a timer while something will be due");
+        assert!(wake_ms <= first_ms, "the timer sleeps through {} until {}", at(first_ms), at(wake_ms));
+    }
+}
+
+/// Nobody who was before another is passed over for something that both need.
+fn check_order(world: &World, key: &LoopKey, why: &Why, before: &Before, started: &[Start]) {
+    let Why::Waiting { since_ms, on, .. } = why else { return };
+    let priority = |key: &LoopKey| world.loaded.get(key).map_or(0, |file| file.priority);
+    for start in started {
+        // Since when one has waited that was not in line before is not told.
+        let other_ms = before.get(&start.key).copied().unwrap_or(i64::MIN);
+        let is_before = (-priority(key), *since_ms) < (-priority(&start.key), other_ms);
+        let is_passed_over = is_before
+            && !matches!(on, Hold::Turn { .. } | Hold::Retry { .. })
+            && lacking(world, key, Some(&start.key)).is_none();
+        assert!(!is_passed_over, "order: {} goes before {key}, which waits for {on:?}", start.key);
+    }
+}
+
+fn at(ms: i64) -> String {
+    format!("{:+}m", (ms - BASE_MS) as f64 / 60_000.0)
+}

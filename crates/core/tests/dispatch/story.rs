@@ -1,0 +1,289 @@
+//! A notation for histories: what happens, a line each, and below it what the dispatcher decided.
+//!
+//! `loop NAME key=value …` and `gone NAME` write loop files, `limits …` comes first; everything else has its moment first:
+//! `09:00 load`, `09:00 wake`, `1d09:00 born NAME`, `09:20 end NAME shipped sig=… retry=10:00 open=2`, `09:20 crash`, `09:20 why NAME`.
+
+use super::kept::Kept;
+use loopwright_core::cadence::Schedule;
+use loopwright_core::dispatch::{
+    Command, Dispatcher, End, Entry, Frozen, Input, Limits, LoopKey, Notice, Receipt, Signal, Standing, Start,
+};
+use loopwright_core::outcome::RoundOutcome;
+use loopwright_core::spec::{CatchUp, Overlap, Triggers};
+use loopwright_core::units::Span;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// A Monday: 2026-11-16T00:00Z.
+const BASE_MS: i64 = 1_794_787_200_000;
+const DAY_MS: i64 = 86_400_000;
+
+/// A story that is being told.
+struct Story {
+    limits: Limits,
+    files: BTreeMap<LoopKey, Entry>,
+    kept: Kept,
+    dispatcher: Dispatcher,
+    starts: BTreeMap<LoopKey, Start>,
+    rounds: BTreeMap<LoopKey, String>,
+    born: usize,
+    told: String,
+}
+
+/// Tells what becomes of a script.
+pub(crate) fn tell(script: &str) -> String {
+    let limits = Limits::default();
+    let kept = Kept::default();
+    let dispatcher = kept.dispatcher(limits.clone());
+    let (files, starts, rounds) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let mut story = Story { limits, files, kept, dispatcher, starts, rounds, born: 0, told: String::new() };
+    for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        story.line(line);
+    }
+    story.told
+}
+
+impl Story {
+    fn line(&mut self, line: &str) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words.as_slice() {
+            ["limits", rest @ ..] => {
+                self.limits = limits(rest);
+                self.dispatcher = self.kept.dispatcher(self.limits.clone());
+            }
+            ["loop", name, rest @ ..] => {
+                let entry = entry(name, rest);
+                self.files.insert(entry.key.clone(), entry);
+            }
+            ["gone", name] => {
+                self.files.remove(&key(name));
+            }
+            [at, rest @ ..] => {
+                let _ = writeln!(self.told, "{line}");
+                self.happens(moment(at), rest);
+            }
+            [] => {}
+        }
+    }
+
+    fn happens(&mut self, now: i64, words: &[&str]) {
+        match words {
+            ["crash"] => {
+                self.dispatcher = self.kept.dispatcher(self.limits.clone());
+                self.starts.clear();
+                let resumed: Vec<_> = self.rounds.clone().into_iter().collect();
+                for (key, round) in resumed {
+                    self.step(now, Input::Occupied { key, round });
+                }
+            }
+            ["why", name] => {
+                let why = self.dispatcher.explain(&key(name), now);
+                let _ = writeln!(self.told, "      {} [{}]", times(&why.text()), why.status());
+                if let Some(change) = why.change(name) {
+                    let _ = writeln!(self.told, "      → {change}");
+                }
+            }
+            ["until"] => {
+                while let Some(next) = self.dispatcher.next_wake().filter(|next| *next <= now) {
+                    self.step(next, Input::Wake);
+                }
+            }
+            words => {
+                let input = self.input(now, words);
+                self.step(now, input);
+            }
+        }
+    }
+
+    fn input(&mut self, now: i64, words: &[&str]) -> Input {
+        let text = |words: &[&str]| words.join(" ");
+        match words {
+            ["load"] => Input::Loops(self.files.values().cloned().collect()),
+            ["wake"] => Input::Wake,
+            ["born", name] => self.birth(&key(name)),
+            ["unborn", name, rest @ ..] => {
+                let ticket = self.starts.remove(&key(name)).expect("a start").ticket;
+                let retry = value(rest, "retry").map(moment);
+                Input::Unborn { ticket, why: "no agent".to_owned(), retry_ms: retry }
+            }
+            ["nowork", name] => Input::NoWork { ticket: self.starts.remove(&key(name)).expect("a start").ticket },
+            ["end", name, outcome, rest @ ..] => {
+                let outcome = RoundOutcome::parse(outcome).expect("an outcome");
+                let end = End {
+                    outcome,
+                    signature: value(rest, "sig").map(str::to_owned),
+                    retry_at_ms: value(rest, "retry").map(moment),
+                    open_proposals: value(rest, "open").map_or(0, |open| open.parse().expect("a number")),
+                };
+                let round = self.rounds.remove(&key(name)).expect("a round");
+                Input::Ended { key: key(name), round, end }
+            }
+            ["signal", name, occurrence, rest @ ..] => {
+                let item = value(rest, "item").map(Into::into);
+                let trigger = occurrence.split(':').next().expect("a word").into();
+                let signal = Signal { key: key(name), occurrence: (*occurrence).to_owned(), trigger, at_ms: now, item };
+                assert!(self.kept.hear(&signal), "the store dedupes");
+                Input::Signal(signal)
+            }
+            ["hand", name] => {
+                self.born += 1;
+                let round = format!("r{}", self.born);
+                self.rounds.insert(key(name), round.clone());
+                Input::Occupied { key: key(name), round }
+            }
+            ["open", name, open] => Input::Proposals { key: key(name), open: open.parse().expect("a number") },
+            ["pause", name, why @ ..] => Input::Pause { key: key(name), by: "ann".to_owned(), why: text(why) },
+            ["resume", name] => Input::Resume { key: key(name) },
+            ["freeze", why @ ..] => {
+                self.kept.frozen = Some(Frozen { since_ms: now, by: "ann".to_owned(), why: text(why) });
+                Input::Freeze { by: "ann".to_owned(), why: text(why) }
+            }
+            ["thaw"] => {
+                self.kept.frozen = None;
+                Input::Thaw
+            }
+            ["drain"] => Input::Drain,
+            other => panic!("what is {other:?}?"),
+        }
+    }
+
+    fn birth(&mut self, key: &LoopKey) -> Input {
+        let start = self.starts.remove(key).expect("a start");
+        self.born += 1;
+        let round = format!("r{}", self.born);
+        if !self.kept.birth(&start, &round) {
+            return Input::Settled { ticket: start.ticket };
+        }
+        self.rounds.insert(key.clone(), round.clone());
+        Input::Born { ticket: start.ticket, round }
+    }
+
+    fn step(&mut self, now: i64, input: Input) {
+        self.kept.last_ms = self.kept.last_ms.max(now);
+        let is_wake = matches!(input, Input::Wake);
+        let commands = self.dispatcher.step(now, input);
+        if is_wake && !commands.is_empty() {
+            let _ = writeln!(self.told, "    at {}", time(now));
+        }
+        for command in commands {
+            self.command(command);
+        }
+    }
+
+    fn command(&mut self, command: Command) {
+        let line = match command {
+            Command::Keep { receipts, standings, taken } => {
+                let lines: Vec<_> = receipts.iter().map(receipt).chain(standings.iter().map(standing)).collect();
+                self.kept.keep(receipts, standings, &taken);
+                lines.join("\n      ")
+            }
+            Command::Start(start) => {
+                let line = format!("START {}", receipt(&start.receipt));
+                self.starts.insert(start.key.clone(), start);
+                line
+            }
+            Command::Cancel { round, why, .. } => format!("CANCEL {round}: {why}"),
+            Command::Ask { key, why } => format!("ASK about {}: {why}", key.name),
+            Command::Tell(notice) => format!("TELL {}", noticed(&notice)),
+        };
+        let _ = writeln!(self.told, "      {line}");
+    }
+}
+
+fn receipt(receipt: &Receipt) -> String {
+    let Receipt { key, occurrence, fate, reason, count, through_ms, .. } = receipt;
+    let through = through_ms.map(|ms| format!(" to {} ({count})", time(ms))).unwrap_or_default();
+    let what = if occurrence.starts_with("due:") { time(receipt.due_ms) } else { occurrence.clone() };
+    format!("{} {what}{through} {fate}: {}", key.name, times(reason))
+}
+
+fn standing(standing: &Standing) -> String {
+    let Standing { key, mark_ms, paused, streak, wait, .. } = standing;
+    let paused = paused.as_ref().map(|paused| format!(", paused by {}", paused.by)).unwrap_or_default();
+    let wait = wait.as_ref().map(|wait| format!(", waits until {}", time(wait.until_ms))).unwrap_or_default();
+    let gone = if standing.fingerprint.is_empty() { ", given up" } else { "" };
+    let streak = if *streak > 0 { format!(", {streak} failed") } else { String::new() };
+    format!("{} mark {}{gone}{paused}{streak}{wait}", key.name, time(*mark_ms))
+}
+
+fn noticed(notice: &Notice) -> String {
+    match notice {
+        Notice::Gap { expected_ms, now_ms } => format!("gap from {} to {}", time(*expected_ms), time(*now_ms)),
+        Notice::ClockBehind { now_ms, seen_ms } => format!("clock at {} behind {}", time(*now_ms), time(*seen_ms)),
+        Notice::ClockRight { now_ms } => format!("clock right at {}", time(*now_ms)),
+        Notice::RateLimited { key, until_ms } => format!("{} limited until {}", key.name, time(*until_ms)),
+        Notice::Stalled { key, round, .. } => format!("{} stalled in {round:?}", key.name),
+    }
+}
+
+/// `HH:MM` of the first day, `3dHH:MM` of a later one; seconds where there are some.
+fn time(ms: i64) -> String {
+    let ms = ms - BASE_MS;
+    let (day, second) = (ms.div_euclid(DAY_MS), ms.rem_euclid(DAY_MS) / 1000);
+    let clock = format!("{:02}:{:02}", second / 3600, second / 60 % 60);
+    let seconds = if second % 60 == 0 { String::new() } else { format!(":{:02}", second % 60) };
+    if day == 0 { clock + &seconds } else { format!("{day}d{clock}{seconds}") }
+}
+
+/// Moments in a text, as stories write them.
+fn times(text: &str) -> String {
+    let shown = |word: &str| {
+        let end = word.find('Z').map_or(word.len(), |at| at + 1);
+        let parsed = word[..end].parse::<jiff::Timestamp>().ok();
+        parsed.map_or_else(|| word.to_owned(), |at| time(at.as_millisecond()) + &word[end..])
+    };
+    text.split(' ')
+        .map(|word| word.strip_prefix('(').map_or_else(|| shown(word), |rest| format!("({}", shown(rest))))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+fn moment(text: &str) -> i64 {
+    let (day, clock) = text.split_once('d').unwrap_or(("0", text));
+    let (hour, minute) = clock.split_once(':').expect("HH:MM");
+    let number = |text: &str| text.parse::<i64>().expect("a number");
+    BASE_MS + number(day) * DAY_MS + (number(hour) * 60 + number(minute)) * 60_000
+}
+
+fn key(name: &str) -> LoopKey {
+    let (repo, name) = name.split_once('/').unwrap_or(("r", name));
+    LoopKey::new(repo, name)
+}
+
+fn value<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
+    words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+}
+
+fn limits(words: &[&str]) -> Limits {
+    let number = |name| value(words, name).map_or(9, |text| text.parse().expect("a number"));
+    let agent = value(words, "claude").map(|text| ("claude".into(), text.parse().expect("a number")));
+    Limits { total: number("total"), per_repo: number("repo"), per_agent: agent.into_iter().collect() }
+}
+
+fn entry(name: &str, words: &[&str]) -> Entry {
+    let key = key(name);
+    let mut on = Triggers { timezone: Some("UTC".to_owned()), ..Triggers::default() };
+    on.every.extend(value(words, "every").map(|span| Span::parse(span).expect("a span")));
+    on.daily.extend(value(words, "daily").map(str::to_owned));
+    on.quiet = value(words, "quiet").map(str::to_owned);
+    on.until = value(words, "until").map(str::to_owned);
+    let schedule = Schedule::of(&on, &key.to_string(), "UTC").expect("a schedule");
+    let mut entry = Entry::new(key, schedule);
+    entry.overlap = match value(words, "overlap") {
+        Some("queue") => Overlap::Queue,
+        Some("cancel") => Overlap::Cancel,
+        _ => Overlap::Skip,
+    };
+    entry.catch_up = match value(words, "catch_up") {
+        Some("skip") => CatchUp::Skip,
+        Some(most) => CatchUp::All(most.parse().expect("a number")),
+        None => CatchUp::Once,
+    };
+    entry.priority = value(words, "priority").map_or(0, |text| text.parse().expect("a number"));
+    entry.agents.extend(value(words, "agent").map(Into::into));
+    entry.locks.extend(value(words, "locks").into_iter().flat_map(|names| names.split(',')).map(Into::into));
+    entry.events.extend(value(words, "hears").map(Into::into));
+    entry.open_max = value(words, "open_max").map_or(3, |text| text.parse().expect("a number"));
+    entry.wall_ms = value(words, "wall").map(|span| Span::parse(span).expect("a span").duration().as_millis() as i64);
+    entry
+}

@@ -1,0 +1,396 @@
+//! A world around the dispatcher: a clock that jumps, files that change, starts that hang, crashes between any two
+//! commands; what a store would keep; and what really runs.
+
+use super::kept::Kept;
+use super::oracle;
+use loopwright_core::cadence::Schedule;
+use loopwright_core::dispatch::{Command, Dispatcher, End, Entry, Frozen, Input, Limits, LoopKey, Signal, Start, Why};
+use loopwright_core::outcome::RoundOutcome;
+use loopwright_core::spec::{CatchUp, Overlap, Triggers};
+use loopwright_core::units::Span;
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(crate) const MINUTE_MS: i64 = 60_000;
+/// 2026-11-16T00:00Z.
+pub(crate) const BASE_MS: i64 = 1_794_787_200_000;
+
+/// A loop file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct File {
+    pub(crate) every_m: i64,
+    pub(crate) is_quiet: bool,
+    pub(crate) overlap: Overlap,
+    pub(crate) catch_up: CatchUp,
+    pub(crate) priority: i64,
+}
+
+/// What happens.
+#[derive(Debug, Clone)]
+pub(crate) enum Op {
+    /// Time passes, and someone looks.
+    Wake(i64),
+    /// The timer comes.
+    Timer,
+    /// The clock is set.
+    Jump(i64),
+    Commit(usize),
+    Told(usize),
+    Born(usize),
+    Unborn(usize, Option<i64>),
+    NoWork(usize),
+    End(usize, RoundOutcome, u8),
+    Signal(usize, Option<u8>),
+    Pause(usize),
+    Resume(usize),
+    Freeze,
+    Thaw,
+    Edit(usize, File),
+    Remove(usize),
+    Load,
+    Hand(usize),
+    Open(usize, u32),
+    /// The process ends after so many commands of the next step, or at once.
+    Crash(Option<usize>),
+}
+
+/// A start whose answer is awaited, and the round when its birth is on record.
+pub(crate) struct Flight {
+    pub(crate) start: Start,
+    round: Option<String>,
+}
+
+/// An interval in which a loop had one cadence.
+#[derive(Debug, Clone)]
+pub(crate) struct Era {
+    pub(crate) every_ms: i64,
+    pub(crate) from_ms: i64,
+}
+
+/// Everything.
+pub(crate) struct World {
+    pub(crate) now: i64,
+    pub(crate) seen: i64,
+    pub(crate) limits: Limits,
+    pub(crate) dispatcher: Dispatcher,
+    pub(crate) kept: Kept,
+    pub(crate) files: BTreeMap<LoopKey, File>,
+    pub(crate) loaded: BTreeMap<LoopKey, File>,
+    pub(crate) flights: Vec<Flight>,
+    pub(crate) rounds: BTreeMap<LoopKey, (String, Vec<String>)>,
+    pub(crate) eras: BTreeMap<LoopKey, Vec<Era>>,
+    pub(crate) is_frozen: bool,
+    pub(crate) paused: BTreeSet<LoopKey>,
+    fingerprints: BTreeMap<String, i64>,
+    number: u64,
+    cut: Option<usize>,
+}
+
+/// The loops there can be: two of each repository share a lock, one has two.
+pub(crate) fn key(number: usize) -> LoopKey {
+    let number = number % 6;
+    LoopKey::new(["x", "y"][number % 2], ["a", "b", "c", "d", "e", "f"][number])
+}
+
+/// What a round of the loop holds; it never changes, so that a resumed round holds what it held.
+pub(crate) fn holds(key: &LoopKey) -> Vec<String> {
+    let more: &[&str] = match &*key.name {
+        "a" | "c" => &["lock:one"],
+        "b" => &["lock:one", "lock:two"],
+        "d" => &["lock:two", "agent:claude"],
+        "e" => &["agent:claude"],
+        _ => &[],
+    };
+    let repo = format!("repo:{}", key.repo);
+    std::iter::once(repo).chain(more.iter().map(|name| (*name).to_owned())).collect()
+}
+
+fn entry(key: &LoopKey, file: &File) -> Entry {
+    let span = Span::secs(u64::try_from(file.every_m).expect("a span") * 60);
+    let quiet = file.is_quiet.then(|| "22:00-06:00".to_owned());
+    let on = Triggers { every: vec![span], timezone: Some("UTC".to_owned()), quiet, ..Triggers::default() };
+    let schedule = Schedule::of(&on, &key.to_string(), "UTC").expect("a schedule");
+    let mut entry = Entry::new(key.clone(), schedule);
+    (entry.overlap, entry.catch_up, entry.priority) = (file.overlap, file.catch_up, file.priority);
+    for held in holds(key) {
+        match held.split_once(':').expect("a kind") {
+            ("lock", name) => entry.locks.push(name.into()),
+            ("agent", name) => entry.agents.push(name.into()),
+            _ => {}
+        }
+    }
+    entry
+}
+
+/// Whether the moment lies in the quiet hours of those that have some.
+pub(crate) fn is_quiet_at(ms: i64) -> bool {
+    let hour = ms.rem_euclid(86_400_000) / 3_600_000;
+    !(6..22).contains(&hour)
+}
+
+impl World {
+    pub(crate) fn new(limits: Limits, files: Vec<(usize, File)>) -> Self {
+        let kept = Kept::default();
+        let dispatcher = kept.dispatcher(limits.clone());
+        let mut world = Self {
+            now: BASE_MS + 8 * 60 * MINUTE_MS,
+            seen: 0,
+            limits,
+            dispatcher,
+            kept,
+            files: files.into_iter().map(|(number, file)| (key(number), file)).collect(),
+            loaded: BTreeMap::new(),
+            flights: Vec::new(),
+            rounds: BTreeMap::new(),
+            eras: BTreeMap::new(),
+            is_frozen: false,
+            paused: BTreeSet::new(),
+            fingerprints: BTreeMap::new(),
+            number: 0,
+            cut: None,
+        };
+        world.load();
+        world
+    }
+
+    pub(crate) fn is_behind(&self) -> bool {
+        self.now + 60 * MINUTE_MS < self.seen
+    }
+
+    pub(crate) fn perform(&mut self, op: Op) {
+        match op {
+            Op::Wake(minutes) => {
+                self.now += minutes * MINUTE_MS;
+                self.step(Input::Wake);
+            }
+            Op::Timer => {
+                if let Some(at) = self.dispatcher.next_wake() {
+                    self.now = self.now.max(at);
+                    self.step(Input::Wake);
+                }
+            }
+            Op::Jump(minutes) => self.now += minutes * MINUTE_MS,
+            Op::Commit(at) => self.commit(at),
+            Op::Told(at) => self.told(at),
+            Op::Born(at) => {
+                self.commit(at);
+                self.told(at);
+            }
+            Op::Unborn(at, retry) => {
+                if let Some(ticket) = self.unanswered(at) {
+                    let retry_ms = retry.map(|minutes| self.now + minutes * MINUTE_MS);
+                    self.step(Input::Unborn { ticket, why: "no agent".to_owned(), retry_ms });
+                }
+            }
+            Op::NoWork(at) => {
+                if let Some(ticket) = self.unanswered(at) {
+                    self.step(Input::NoWork { ticket });
+                }
+            }
+            Op::End(at, outcome, signature) => self.end(at, outcome, signature),
+            Op::Signal(number, item) => self.signal(number, item),
+            Op::Pause(number) => {
+                if self.loaded.contains_key(&key(number)) {
+                    self.paused.insert(key(number));
+                    self.step(Input::Pause { key: key(number), by: "ann".to_owned(), why: "why".to_owned() });
+                }
+            }
+            Op::Resume(number) => {
+                self.paused.remove(&key(number));
+                self.step(Input::Resume { key: key(number) });
+            }
+            Op::Freeze => {
+                self.kept.frozen = Some(Frozen { since_ms: self.now, by: "ann".to_owned(), why: "why".to_owned() });
+                self.is_frozen = true;
+                self.step(Input::Freeze { by: "ann".to_owned(), why: "why".to_owned() });
+            }
+            // A clock that is taken as it is has its own story.
+            Op::Thaw if self.is_behind() => {}
+            Op::Thaw => {
+                self.kept.frozen = None;
+                self.is_frozen = false;
+                self.step(Input::Thaw);
+            }
+            Op::Edit(number, file) => {
+                self.files.insert(key(number), file);
+            }
+            Op::Remove(number) => {
+                self.files.remove(&key(number));
+            }
+            Op::Load => self.load(),
+            Op::Hand(number) => self.hand(&key(number)),
+            Op::Open(number, open) => self.step(Input::Proposals { key: key(number), open }),
+            Op::Crash(Some(cut)) => self.cut = Some(cut),
+            Op::Crash(None) => self.crash(),
+        }
+    }
+
+    pub(crate) fn load(&mut self) {
+        let entries: Vec<_> = self.files.iter().map(|(key, file)| entry(key, file)).collect();
+        for entry in &entries {
+            let every_ms = self.files[&entry.key].every_m * MINUTE_MS;
+            self.fingerprints.insert(entry.schedule.fingerprint().to_owned(), every_ms);
+        }
+        self.loaded = self.files.clone();
+        self.complete_locks();
+        self.step(Input::Loops(entries));
+    }
+
+    /// A round whose loop is known again holds its locks again, those that nobody took meanwhile.
+    fn complete_locks(&mut self) {
+        for key in self.rounds.keys().filter(|key| self.files.contains_key(*key)).cloned().collect::<Vec<_>>() {
+            let flying = self.flights.iter().map(|flight| (&flight.start.key, holds(&flight.start.key)));
+            let running = self.rounds.iter().map(|(key, (_, held))| (key, held.clone()));
+            let others: Vec<_> =
+                running.chain(flying).filter(|(other, _)| **other != key).flat_map(|(_, held)| held).collect();
+            let held = holds(&key).into_iter().filter(|need| !need.starts_with("lock:") || !others.contains(need));
+            self.rounds.get_mut(&key).expect("a round").1 = held.collect();
+        }
+    }
+
+    fn commit(&mut self, at: usize) {
+        let Some(at) = self.pick(at, |flight| flight.round.is_none()) else { return };
+        let round = self.name();
+        if self.kept.birth(&self.flights[at].start, &round) {
+            self.flights[at].round = Some(round);
+        } else {
+            let ticket = self.flights.remove(at).start.ticket;
+            self.step(Input::Settled { ticket });
+        }
+    }
+
+    fn told(&mut self, at: usize) {
+        let Some(at) = self.pick(at, |flight| flight.round.is_some()) else { return };
+        let Flight { start, round } = self.flights.remove(at);
+        let round = round.expect("picked");
+        self.rounds.insert(start.key.clone(), (round.clone(), holds(&start.key)));
+        self.step(Input::Born { ticket: start.ticket, round });
+    }
+
+    fn unanswered(&mut self, at: usize) -> Option<u64> {
+        let at = self.pick(at, |flight| flight.round.is_none())?;
+        Some(self.flights.remove(at).start.ticket)
+    }
+
+    fn pick(&self, at: usize, wanted: impl Fn(&Flight) -> bool) -> Option<usize> {
+        let all: Vec<_> = (0..self.flights.len()).filter(|at| wanted(&self.flights[*at])).collect();
+        (!all.is_empty()).then(|| all[at % all.len()])
+    }
+
+    fn end(&mut self, at: usize, outcome: RoundOutcome, signature: u8) {
+        let keys: Vec<_> = self.rounds.keys().cloned().collect();
+        let Some(key) = keys.get(at % keys.len().max(1)) else { return };
+        let (round, _) = self.rounds.remove(key).expect("a round");
+        let retry_at_ms = (outcome == RoundOutcome::RateLimited).then_some(self.now + 20 * MINUTE_MS);
+        let signature = (signature > 0).then(|| format!("s{signature}"));
+        let end = End { outcome, signature, retry_at_ms, open_proposals: 0 };
+        self.step(Input::Ended { key: key.clone(), round, end });
+    }
+
+    fn signal(&mut self, number: usize, item: Option<u8>) {
+        let occurrence = self.name();
+        let item = item.map(|item| format!("i{item}").into());
+        let signal = Signal { key: key(number), occurrence, trigger: "push".into(), at_ms: self.now, item };
+        self.kept.hear(&signal);
+        self.step(Input::Signal(signal));
+    }
+
+    fn hand(&mut self, key: &LoopKey) {
+        if self.loaded.contains_key(key) && self.dispatcher.hindrance(key, self.now).is_none() {
+            assert!(!self.is_taken(key), "{key} may be run by hand beside its own round");
+            let round = self.name();
+            self.rounds.insert(key.clone(), (round.clone(), holds(key)));
+            self.step(Input::Occupied { key: key.clone(), round });
+        }
+    }
+
+    /// What is on record survives; what was only decided is gone.
+    fn crash(&mut self) {
+        self.cut = None;
+        for Flight { start, round } in std::mem::take(&mut self.flights) {
+            if let Some(round) = round {
+                self.rounds.insert(start.key.clone(), (round, holds(&start.key)));
+            }
+        }
+        // The locks of a loop that nobody knows any more are nobody's.
+        for (key, (_, held)) in &mut self.rounds {
+            if !self.files.contains_key(key) {
+                *held = vec![format!("repo:{}", key.repo)];
+            }
+        }
+        self.paused =
+            self.kept.standings.values().filter(|row| row.paused.is_some()).map(|row| row.key.clone()).collect();
+        self.dispatcher = self.kept.dispatcher(self.limits.clone());
+        self.loaded.clear();
+        for (key, (round, _)) in self.rounds.clone() {
+            self.step(Input::Occupied { key, round });
+        }
+        self.load();
+    }
+
+    pub(crate) fn is_taken(&self, key: &LoopKey) -> bool {
+        self.rounds.contains_key(key) || self.flights.iter().any(|flight| flight.start.key == *key)
+    }
+
+    pub(crate) fn why(&self, key: &LoopKey) -> Why {
+        self.dispatcher.explain(key, self.now)
+    }
+
+    fn name(&mut self) -> String {
+        self.number += 1;
+        format!("n{}", self.number)
+    }
+
+    pub(crate) fn step(&mut self, input: Input) {
+        let before = oracle::waiting(self);
+        self.kept.last_ms = self.kept.last_ms.max(self.now);
+        self.seen = self.seen.max(self.now);
+        let commands = self.dispatcher.step(self.now, input);
+        let cut = self.cut.take();
+        let mut started = Vec::new();
+        for command in commands.into_iter().take(cut.unwrap_or(usize::MAX)) {
+            self.obey(command, &mut started);
+        }
+        if cut.is_some() {
+            return self.crash();
+        }
+        oracle::check(self, &before, &started);
+    }
+
+    fn obey(&mut self, command: Command, started: &mut Vec<Start>) {
+        match command {
+            Command::Keep { receipts, standings, taken } => {
+                for standing in &standings {
+                    self.note_era(&standing.key, &standing.fingerprint, standing.mark_ms);
+                    if standing.paused.is_some() {
+                        self.paused.insert(standing.key.clone());
+                    }
+                }
+                self.kept.keep(receipts, standings, &taken);
+            }
+            Command::Start(start) => {
+                oracle::check_start(self, &start);
+                started.push(start.clone());
+                self.flights.push(Flight { start, round: None });
+            }
+            Command::Cancel { .. } | Command::Ask { .. } | Command::Tell(_) => {}
+        }
+    }
+
+    /// A cadence begins when it is first kept, and then begins now: at the latest moment there ever was.
+    fn note_era(&mut self, key: &LoopKey, fingerprint: &str, mark_ms: i64) {
+        let known = self.kept.standings.get(key);
+        if known.is_some_and(|row| row.fingerprint == fingerprint) {
+            return;
+        }
+        let Some(every_ms) = self.fingerprints.get(fingerprint).copied() else {
+            assert!(fingerprint.is_empty() && !self.loaded.contains_key(key), "{key} was given up, but is there");
+            return;
+        };
+        assert_eq!(
+            mark_ms,
+            self.seen.max(known.map_or(0, |row| row.mark_ms)),
+            "{key} begins at another moment than now"
+        );
+        self.eras.entry(key.clone()).or_default().push(Era { every_ms, from_ms: mark_ms });
+    }
+}
