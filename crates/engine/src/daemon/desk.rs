@@ -73,7 +73,6 @@ pub(super) struct Desk {
     pub(super) is_flagged: bool,
     /// Loops about which a person is asked.
     pub(super) asked: HashSet<LoopKey>,
-    pub(super) last_ended: Option<(LoopKey, String)>,
     pub(super) mode: Mode,
     /// In one pass, the moment that it is about.
     pub(super) moment: Option<i64>,
@@ -102,7 +101,6 @@ enum Heard {
 impl Desk {
     pub(super) async fn run(mut self) -> Ended {
         let ended = loop {
-            self.look_at_stop_file();
             self.perform();
             if let Some(ended) = self.over.take().or_else(|| self.is_done()) {
                 break ended;
@@ -140,6 +138,8 @@ impl Desk {
     }
 
     fn take(&mut self, heard: Heard) {
+        // Before anything is decided: whoever stopped everything did so before the moment that has come now.
+        self.look_at_stop_file();
         match heard {
             Heard::Mail(Some(mail)) => self.read(mail),
             // Nobody can ask for anything any more, not even for the end.
@@ -171,8 +171,18 @@ impl Desk {
 
     /// Lets the dispatcher decide, and puts what it wants into the line.
     pub(super) fn step(&mut self, input: Input) {
+        self.step_at(self.now_ms(), input);
+    }
+
+    /// The same for what happened before the moment that has come, if one has.
+    pub(super) fn step_before(&mut self, input: Input) {
+        let due_ms = self.dispatcher.next_wake().unwrap_or(i64::MAX);
+        self.step_at(self.now_ms().min(due_ms.saturating_sub(1)), input);
+    }
+
+    fn step_at(&mut self, now_ms: i64, input: Input) {
         let begun = Instant::now();
-        let commands = self.dispatcher.step(self.now_ms(), input);
+        let commands = self.dispatcher.step(now_ms, input);
         let took = begun.elapsed();
         if took > STEP_MAX {
             self.told.tell(&News::Stalled { what: "a decision", for_ms: millis(took), state: self.state() });

@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use crate::random;
 use crate::round::bounded;
-use crate::store::{Batch, Change, InboxRow, NewEvent, ReceiptRow, ScheduleRow, SignalRow, StoreError, StoreErrorKind};
+use crate::store::{Batch, Change, InboxRow, NewEvent, ReceiptRow, RoundsQuery, ScheduleRow, SignalRow, StoreError, StoreErrorKind};
 use loopwright_core::dispatch::{LoopKey, Paused, Receipt, Signal, Standing, Wait};
 use loopwright_core::hash;
 use std::collections::BTreeMap;
@@ -19,6 +19,10 @@ pub(super) struct Keeping {
     pub(super) event: Option<NewEvent>,
     /// What is told when they are durable.
     pub(super) receipts: Vec<Receipt>,
+    /// A question to people about a loop; its round is the loop's last.
+    pub(super) question: Option<InboxRow>,
+    /// A question that is answered.
+    pub(super) answered: Option<String>,
 }
 
 /// What the dispatcher wants kept, in transactions of a good size: the rows of one loop are always in one of them.
@@ -54,6 +58,8 @@ pub(super) fn keepings(receipts: Vec<Receipt>, standings: Vec<Standing>, taken: 
 
 /// Writes rows. Occurrences that have their receipt already are left out and named: they are done, and not done twice.
 pub(super) async fn write(engine: Engine, mut keeping: Keeping) -> Result<Vec<ReceiptRow>, StoreError> {
+    keeping.changes.extend(asked(&engine, keeping.question.take()).await?);
+    keeping.changes.extend(answered(&engine, keeping.answered.take()).await?);
     match append(&engine, &keeping).await {
         Err(StoreError { kind: StoreErrorKind::Conflict(_), .. }) => {}
         written => return written.map(|()| Vec::new()),
@@ -71,6 +77,25 @@ pub(super) async fn write(engine: Engine, mut keeping: Keeping) -> Result<Vec<Re
         }
     }
     append(&engine, &keeping).await.map(|()| known)
+}
+
+/// A question hangs on a round; a loop that never had one is only told about.
+async fn asked(engine: &Engine, question: Option<InboxRow>) -> Result<Option<Change>, StoreError> {
+    let Some(question) = question else { return Ok(None) };
+    let query = RoundsQuery {
+        repo: Some(question.repo.clone()),
+        loop_name: Some(question.loop_name.clone()),
+        limit: 1,
+        ..RoundsQuery::default()
+    };
+    let last = engine.store.rounds(query).await?.pop();
+    Ok(last.map(|last| Change::Inbox(InboxRow { round: last.id, ..question })))
+}
+
+async fn answered(engine: &Engine, id: Option<String>) -> Result<Option<Change>, StoreError> {
+    let Some(id) = id else { return Ok(None) };
+    let open = engine.store.inbox_item(&id).await?.filter(|row| row.closed_ms.is_none());
+    Ok(open.map(|_| Change::InboxClosed { id }))
 }
 
 async fn is_taken(engine: &Engine, repo: &str, loop_name: &str, key: &str) -> Result<bool, StoreError> {
@@ -111,9 +136,8 @@ pub(super) fn event(kind: &str, key: Option<&LoopKey>, by: &str, why: &str) -> N
 
 /// The question about a loop that stopped itself: one for each loop, however often it does.
 pub(super) fn question(key: &LoopKey, why: &str, now_ms: i64) -> InboxRow {
-    let fields = [b"loopwright loop question 1".as_slice(), key.repo.as_bytes(), key.name.as_bytes()];
     InboxRow {
-        id: format!("l-{}", hash::of_fields(&fields).chars().take(20).collect::<String>()),
+        id: question_id(key),
         round: String::new(),
         loop_name: key.name.to_string(),
         repo: key.repo.to_string(),
@@ -125,6 +149,11 @@ pub(super) fn question(key: &LoopKey, why: &str, now_ms: i64) -> InboxRow {
         expires_ms: None,
         closed_ms: None,
     }
+}
+
+pub(super) fn question_id(key: &LoopKey) -> String {
+    let fields = [b"loopwright loop question 1".as_slice(), key.repo.as_bytes(), key.name.as_bytes()];
+    format!("l-{}", hash::of_fields(&fields).chars().take(20).collect::<String>())
 }
 
 pub(super) fn schedule_row(standing: &Standing) -> ScheduleRow {

@@ -13,7 +13,7 @@ use super::rounds::Slot;
 use super::told::News;
 use crate::error::EngineError;
 use crate::proc::Cancel;
-use crate::store::{Change, FlagRow, InboxRow, NewEvent};
+use crate::store::{Change, FlagRow, NewEvent};
 use crate::takeover::{Taken, Takeover};
 use loopwright_core::dispatch::{Frozen, Input, LoopKey, Why};
 use std::sync::Arc;
@@ -113,9 +113,7 @@ impl Desk {
     fn resume(&mut self, key: LoopKey, by: &str, reply: Reply<Result<(), EngineError>>) {
         let event = keep::event("loop-resumed", Some(&key), by, "");
         if self.asked.remove(&key) {
-            let now_ms = self.engine.now_ms();
-            let answered = InboxRow { closed_ms: Some(now_ms), ..keep::question(&key, "answered", now_ms) };
-            self.keep(Keeping { changes: vec![Change::Inbox(answered)], ..Keeping::default() });
+            self.keep(Keeping { answered: Some(keep::question_id(&key)), ..Keeping::default() });
         }
         self.decide(Input::Resume { key }, event, reply);
         self.agenda.unblock(self.now_ms());
@@ -139,7 +137,7 @@ impl Desk {
     pub(super) fn stand_still(&mut self, by: String, why: String) {
         self.frozen = Some(Frozen { since_ms: self.engine.now_ms(), by: by.clone(), why: why.clone() });
         self.told.tell(&News::Frozen { by: by.clone(), why: why.clone() });
-        self.step(Input::Freeze { by, why });
+        self.step_before(Input::Freeze { by, why });
     }
 
     /// Recorded first: what is to go on again must not stand still after the next restart.
@@ -155,7 +153,7 @@ impl Desk {
     pub(super) fn thawed(&mut self) {
         self.is_flagged = false;
         self.frozen = None;
-        self.step(Input::Thaw);
+        self.step_before(Input::Thaw);
         self.told.tell(&News::Thawed);
         self.agenda.unblock(self.now_ms());
     }

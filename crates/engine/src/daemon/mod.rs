@@ -228,6 +228,14 @@ impl Daemon {
 }
 
 impl Ending {
+    /// Drops the daemon and everything it runs where it stands, as a crash would; the next start finds it. For an orderly end
+    /// there is [`Daemon::drain`].
+    pub async fn abandon(self) {
+        self.0.abort();
+        // It was ended, or had ended before.
+        let _ = self.0.await;
+    }
+
     /// Waits for the end. The state directory is still open then: it is the caller's to close.
     pub async fn wait(self) -> Ended {
         match self.0.await {

@@ -70,7 +70,6 @@ pub(super) async fn open(
         frozen,
         is_flagged,
         asked: HashSet::new(),
-        last_ended: None,
         mode: match span {
             Span::Lasting => Mode::Running,
             Span::Once => Mode::Once,

@@ -10,7 +10,7 @@ use super::start::{Work, is_over};
 use super::told::News;
 use super::{Begun, Ended};
 use crate::error::EngineError;
-use crate::store::{Change, ReceiptRow, StoreError};
+use crate::store::{ReceiptRow, StoreError};
 use loopwright_core::BoxFuture;
 use loopwright_core::dispatch::{Command, End, Input, LoopKey, Start};
 use loopwright_core::outcome::RoundOutcome;
@@ -74,12 +74,9 @@ impl Desk {
     }
 
     fn ask_person(&mut self, key: &LoopKey, why: &str) {
-        let mut question = keep::question(key, why, self.now_ms());
-        if let Some((_, round)) = self.last_ended.as_ref().filter(|(ended, _)| ended == key) {
-            question.round.clone_from(round);
-        }
         self.asked.insert(key.clone());
-        self.keep(Keeping { changes: vec![Change::Inbox(question)], ..Keeping::default() });
+        let question = keep::question(key, why, self.engine.now_ms());
+        self.keep(Keeping { question: Some(question), ..Keeping::default() });
     }
 
     /// Does what can be done, up to the next write.
@@ -272,7 +269,6 @@ impl Desk {
         let Some(round) = slot.round else { return };
         let outcome = slot.end.as_ref().map(|end| end.outcome);
         let unknown = End { outcome: RoundOutcome::Interrupted, signature: None, retry_at_ms: None, open_proposals: 0 };
-        self.last_ended = Some((slot.key.clone(), round.clone()));
         self.told.tell(&News::Ended { key: slot.key.clone(), round: round.clone(), outcome });
         self.agenda.unblock(self.now_ms());
         self.step(Input::Ended { key: slot.key, round, end: slot.end.unwrap_or(unknown) });

@@ -1,0 +1,91 @@
+//! Pause and resume, the global stop by word and by file, all of it over restarts; loops that come and go.
+
+use crate::world::*;
+use loopwright::daemon::STOP_FILE;
+
+#[tokio::test]
+async fn a_paused_loop_stays_so_over_a_restart_and_makes_up_for_nothing() {
+    let stage = Stage::new(vec![every("look", "every 1h")]).await;
+    let key = stage.key("look");
+    let show = stage.open().await;
+    show.daemon.pause(&key, "ada", "a holiday").await.expect("paused");
+    show.close().await;
+    stage.at(2 * HOUR + MINUTE);
+    let mut show = stage.open().await;
+    show.settled().await;
+    stage.at(3 * HOUR);
+    show.ear.hears("kept look paused due:2026-05-01T03:00:00Z").await;
+    assert_eq!(show.daemon.explain(&key).await.expect("at work").status(), "paused");
+    show.daemon.resume(&key, "ada").await.expect("resumed");
+    show.settled().await;
+    assert_eq!((show.ear.count("started"), show.rounds().await.len()), (0, 0), "no burst");
+    stage.at(4 * HOUR);
+    show.ear.hears("ended look reported").await;
+    show.settled().await;
+    let stood_for: i64 = show.receipts(&key).await.iter().map(|row| row.count).sum();
+    assert_eq!(stood_for, 4, "{:?}", show.fates(&key).await);
+    let kinds: Vec<_> = show.engine.store().tail(0, 1000).await.expect("events").into_iter().map(|e| e.kind).collect();
+    for kind in ["loop-paused", "loop-resumed"] {
+        assert_eq!(kinds.iter().filter(|known| *known == kind).count(), 1, "{kinds:?}");
+    }
+    show.close().await;
+}
+
+#[tokio::test]
+async fn the_global_stop_ends_rounds_survives_a_restart_and_ends_by_word() {
+    let stage = Stage::new(vec![every("look", "every 1h")]).await;
+    stage.troop.troupe.play("look", Play::Hang);
+    let mut show = stage.open().await;
+    stage.at(HOUR);
+    show.ear.hears("started look").await;
+    show.daemon.freeze("ada", "it costs too much").await.expect("stopped");
+    show.ear.hears("ended look interrupted").await;
+    show.close().await;
+    assert!(stage.world.state().join(STOP_FILE).exists());
+    stage.at(2 * HOUR + MINUTE);
+    let mut show = stage.open().await;
+    stage.at(3 * HOUR);
+    show.ear.hears("kept look stopped due:2026-05-01T03:00:00Z").await;
+    stage.troop.troupe.play("look", Play::Report);
+    show.daemon.thaw("ada").await.expect("thawed");
+    assert!(!stage.world.state().join(STOP_FILE).exists());
+    show.settled().await;
+    assert_eq!(show.rounds().await.len(), 1, "no burst");
+    stage.at(4 * HOUR);
+    show.ear.hears("ended look reported").await;
+    show.close().await;
+}
+
+#[tokio::test]
+async fn a_file_stops_everything_as_the_word_does() {
+    let stage = Stage::new(vec![every("look", "every 1h")]).await;
+    let mut show = stage.open().await;
+    let file = stage.world.state().join(STOP_FILE);
+    std::fs::write(&file, "the pager rang\n").expect("the file can be written");
+    stage.at(HOUR);
+    show.ear.hears("frozen file the pager rang").await;
+    show.ear.hears("kept look stopped").await;
+    std::fs::remove_file(&file).expect("the file can be removed");
+    stage.at(2 * HOUR);
+    show.ear.hears("thawed").await;
+    show.ear.hears("ended look reported").await;
+    show.settled().await;
+    assert_eq!(show.fates(&stage.key("look")).await, ["60 stopped", "120 started"]);
+    show.close().await;
+}
+
+#[tokio::test]
+async fn a_loop_that_is_added_begins_now_and_one_that_is_taken_away_ends() {
+    let stage = Stage::new(vec![every("old", "every 1h")]).await;
+    let mut show = stage.open().await;
+    stage.at(90 * MINUTE);
+    show.ear.hears("ended old").await;
+    stage.troop.set(vec![every("new", "every 1h")]);
+    assert_eq!(show.daemon.reload().await.expect("loaded"), 1);
+    stage.at(2 * HOUR);
+    show.ear.hears("ended new reported").await;
+    show.settled().await;
+    assert_eq!(show.fates(&stage.key("new")).await, ["120 started"]);
+    assert_eq!(show.ear.count("started old"), 1);
+    show.close().await;
+}

@@ -1,0 +1,61 @@
+//! Rounds by hand beside the daemon's: one round of a loop at a time, whoever begins it.
+
+use crate::world::*;
+use loopwright::EngineError;
+use loopwright::daemon::{Fleet as _, Prepared};
+use loopwright::proc::Cancel;
+
+#[tokio::test]
+async fn a_round_by_hand_is_refused_while_the_loop_runs_and_the_other_way_round() {
+    let stage = Stage::new(vec![every("look", "every 1h")]).await;
+    let key = stage.key("look");
+    stage.troop.troupe.play("look", Play::Hang);
+    let mut show = stage.open().await;
+    let Ok(Prepared::Round(ready)) = stage.troop.prepare(&show.engine, &key).await else { panic!("it can be prepared") };
+    stage.at(HOUR);
+    show.ear.hears("started look").await;
+    let cancel = Cancel::new();
+    let refused = show.engine.run(stage.troop.request("look"), &ready.bind, &(), &cancel).await;
+    assert!(matches!(refused, Err(EngineError::Busy { .. })), "{refused:?}");
+    stage.troop.troupe.let_go();
+    show.ear.hears("ended look reported").await;
+    show.settled().await;
+    let (engine, request) = (show.engine.clone(), stage.troop.request("look"));
+    let bind = ready.bind.clone();
+    let by_hand = tokio::spawn(async move { engine.run(request, &bind, &(), &Cancel::new()).await });
+    stage.troop.troupe.begun_times(2).await;
+    stage.at(2 * HOUR);
+    show.ear.hears("kept look overlap").await;
+    stage.troop.troupe.let_go();
+    let report = by_hand.await.expect("no panic").expect("a round");
+    assert_eq!(report.exit, Some(0));
+    show.ear.hears("ended look reported").await;
+    show.settled().await;
+    assert_eq!(show.fates(&key).await, ["60 started", "120 overlap"]);
+    show.close().await;
+}
+
+#[tokio::test]
+async fn a_round_by_hand_is_stopped_by_its_id_and_by_the_end_of_the_daemon() {
+    let stage = Stage::new(vec![every("look", "")]).await;
+    let key = stage.key("look");
+    stage.troop.troupe.play("look", Play::Hang);
+    let show = stage.open().await;
+    let Ok(Prepared::Round(ready)) = stage.troop.prepare(&show.engine, &key).await else { panic!("it can be prepared") };
+    for end_by_id in [true, false] {
+        let before = stage.troop.troupe.starts().len();
+        let (engine, request, bind) = (show.engine.clone(), stage.troop.request("look"), ready.bind.clone());
+        let by_hand = tokio::spawn(async move { engine.run(request, &bind, &(), &Cancel::new()).await });
+        stage.troop.troupe.begun_times(before + 1).await;
+        let running = show.daemon.snapshot().await.expect("at work").running;
+        let round = running[0].round.clone().expect("it is on record");
+        match end_by_id {
+            true => assert!(show.daemon.cancel(&round, "enough").await.expect("at work")),
+            false => show.daemon.drain(std::time::Duration::ZERO).await.expect("at work"),
+        }
+        let report = by_hand.await.expect("no panic").expect("a round");
+        assert_eq!(report.exit, Some(130));
+    }
+    let (ended, _) = show.end().await;
+    assert_eq!(ended, loopwright::daemon::Ended::Drained);
+}

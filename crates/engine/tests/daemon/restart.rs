@@ -1,0 +1,60 @@
+//! What a dead engine left is found and taken to its end, without a hand.
+
+use crate::world::*;
+use loopwright::Engine;
+use loopwright::proc::Cancel;
+
+#[tokio::test]
+async fn a_round_that_a_dead_engine_left_is_ended_and_its_loop_goes_on() {
+    let stage = Stage::new(vec![every("look", "every 1h")]).await;
+    stage.troop.troupe.play("look", Play::Hang);
+    // An engine that dies with a round under way: its future is dropped, its lock is free.
+    let engine = Engine::open(stage.settings()).await.expect("the state directory is free");
+    let request = stage.troop.request("look");
+    let ready = loopwright::daemon::Fleet::prepare(stage.troop.as_ref(), &engine, &stage.key("look")).await;
+    let Ok(loopwright::daemon::Prepared::Round(ready)) = ready else { panic!("it can be prepared") };
+    let cancel = Cancel::new();
+    tokio::select! {
+        ended = engine.run(request, &ready.bind, &(), &cancel) => panic!("it hangs: {ended:?}"),
+        () = stage.troop.troupe.begun_times(1) => {}
+    }
+    engine.close().await.expect("it is gone");
+    drop((engine, ready));
+    stage.troop.troupe.play("look", Play::Report);
+    let mut show = stage.open().await;
+    show.ear.hears("ended look interrupted").await;
+    stage.at(HOUR);
+    show.ear.hears("started look due:2026-05-01T01").await;
+    show.ear.hears("ended look reported").await;
+    show.settled().await;
+    assert!(show.rounds().await.iter().all(|round| round.ended_ms.is_some()));
+    show.close().await;
+}
+
+#[tokio::test]
+async fn a_daemon_that_dies_with_everything_under_way_loses_and_doubles_nothing() {
+    let stage = Stage::new(vec![every("a", "every 1h"), every("b", "every 1h"), every("c", "every 1h")]).await;
+    stage.troop.troupe.play("b", Play::Hang);
+    for hour in 1..=6 {
+        let mut show = stage.open().await;
+        stage.at(hour * HOUR);
+        // From the second hour on, the round of the first one may be gone on with instead.
+        show.ear.hears_one_of(&["started b", "kept b overlap"]).await;
+        // It is gone without a word: nothing of it runs any more.
+        show.die().await;
+    }
+    stage.troop.troupe.play("b", Play::Report);
+    let mut show = stage.open().await;
+    show.settled().await;
+    stage.at(7 * HOUR);
+    show.ear.hears("started b").await;
+    show.settled().await;
+    for name in ["a", "b", "c"] {
+        let key = stage.key(name);
+        let stood_for: i64 = show.receipts(&key).await.iter().map(|row| row.count).sum();
+        assert_eq!(stood_for, 7, "{name}: {:?}", show.fates(&key).await);
+    }
+    let rounds = show.rounds().await;
+    assert!(rounds.iter().all(|round| round.ended_ms.is_some()), "{rounds:?}");
+    show.close().await;
+}

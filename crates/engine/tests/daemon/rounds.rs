@@ -1,0 +1,97 @@
+//! What rounds do to themselves is their own: a panic, a file that broke, a failure that comes back.
+
+use crate::world::*;
+use loopwright::RoundOutcome;
+
+#[tokio::test]
+async fn a_panic_of_one_agent_fails_its_round_with_its_words_and_nothing_else() {
+    let stage = Stage::new(vec![every("mad", "every 1h"), every("sane", "every 1h")]).await;
+    stage.troop.troupe.play("mad", Play::Panic);
+    let mut show = stage.open().await;
+    stage.at(HOUR);
+    show.ear.hears("panicked mad the agent of mad lost its head").await;
+    show.ear.hears("ended mad failed").await;
+    show.settled().await;
+    let rounds = show.rounds().await;
+    let mad = rounds.iter().find(|round| round.loop_name == "mad").expect("its round is on record");
+    assert_eq!(mad.outcome.as_deref(), Some(RoundOutcome::Failed.word()));
+    assert!(mad.summary.contains("lost its head"), "{}", mad.summary);
+    let sane = rounds.iter().find(|round| round.loop_name == "sane").expect("the other ran");
+    assert_eq!(sane.outcome.as_deref(), Some("reported"));
+    stage.troop.troupe.play("mad", Play::Report);
+    stage.at(2 * HOUR);
+    show.ear.hears("ended mad reported").await;
+    show.close().await;
+}
+
+#[tokio::test]
+async fn a_loop_that_cannot_be_prepared_has_a_receipt_that_says_so_and_others_go_on() {
+    let stage = Stage::new(vec![every("bent", "every 1h"), every("good", "every 1h")]).await;
+    stage.troop.break_file("bent");
+    let mut show = stage.open().await;
+    stage.at(HOUR);
+    show.ear.hears("kept bent failed").await;
+    show.settled().await;
+    let receipts = show.receipts(&stage.key("bent")).await;
+    assert_eq!((receipts.len(), receipts[0].receipt.as_str()), (1, "failed"));
+    assert!(receipts[0].reason.contains("it broke"), "{}", receipts[0].reason);
+    assert_eq!(show.fates(&stage.key("good")).await, ["60 started"]);
+    show.close().await;
+}
+
+#[tokio::test]
+async fn the_same_failure_three_times_pauses_the_loop_and_asks() {
+    let stage = Stage::new(vec![every("look", "every 6h")]).await;
+    stage.troop.troupe.play("look", Play::Fail);
+    let mut show = stage.open().await;
+    for round in 1..=3 {
+        stage.at(round * 6 * HOUR);
+        show.ear.hears("ended look failed").await;
+        show.settled().await;
+    }
+    show.ear.hears("asked look").await;
+    show.settled().await;
+    let open = show.engine.store().inbox(loopwright::store::InboxQuery::Open(10)).await.expect("inbox");
+    assert_eq!(open.iter().filter(|row| row.kind == "loop-paused").count(), 1, "{open:?}");
+    stage.at(24 * HOUR);
+    show.ear.hears("kept look paused").await;
+    stage.troop.troupe.play("look", Play::Report);
+    show.daemon.resume(&stage.key("look"), "ada").await.expect("resumed");
+    let open = show.engine.store().inbox(loopwright::store::InboxQuery::Open(10)).await.expect("inbox");
+    assert!(open.iter().all(|row| row.kind != "loop-paused"), "{open:?}");
+    stage.at(30 * HOUR);
+    show.ear.hears("ended look reported").await;
+    show.close().await;
+}
+
+#[tokio::test]
+async fn drain_waits_until_its_deadline_and_then_cancels() {
+    let stage = Stage::new(vec![every("look", "every 1h"), every("late", "every 2h")]).await;
+    stage.troop.troupe.play("look", Play::Hang);
+    let mut show = stage.open().await;
+    stage.at(HOUR);
+    show.ear.hears("started look").await;
+    show.daemon.drain(std::time::Duration::from_secs(90 * 60)).await.expect("it is at work");
+    stage.at(2 * HOUR);
+    show.daemon.snapshot().await.expect("it waits for the round");
+    assert_eq!(show.ear.count("started late"), 0, "nothing new starts");
+    stage.at(2 * HOUR + 31 * MINUTE);
+    show.ear.hears("ended look interrupted").await;
+    let (ended, lines) = show.end().await;
+    assert_eq!(ended, loopwright::daemon::Ended::Drained, "{lines:?}");
+}
+
+#[tokio::test]
+async fn a_second_request_to_end_is_immediate() {
+    let stage = Stage::new(vec![every("look", "every 1h")]).await;
+    stage.troop.troupe.play("look", Play::Hang);
+    let mut show = stage.open().await;
+    stage.at(HOUR);
+    show.ear.hears("started look").await;
+    let hour = std::time::Duration::from_secs(3600);
+    show.daemon.drain(hour).await.expect("it is at work");
+    show.daemon.drain(hour).await.expect("it is at work");
+    let (ended, lines) = show.end().await;
+    assert_eq!(ended, loopwright::daemon::Ended::Drained);
+    assert!(lines.iter().any(|line| line == "ended look interrupted"), "{lines:?}");
+}

@@ -1,0 +1,390 @@
+//! A fleet of loops in one repository, their agents, a clock, and an ear for what the daemon tells.
+
+use crate::common::{World, ended, said};
+use loopwright::agents::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation};
+use loopwright::clock::HandClock;
+use loopwright::daemon::{Daemon, Ended, Ending, Fleet, Loops, News, Prepared, Ready, Told};
+use loopwright::proc::{Cancel, How, Proc, Started};
+use loopwright::round::{Bindings, Fallback, Outlet, RunRequest};
+use loopwright::spec::CheckMode;
+use loopwright::store::{ReceiptRow, ReceiptsQuery, RoundRow, RoundsQuery};
+use loopwright::takeover::Rebind;
+use loopwright::{AlwaysEscalate, BoxFuture, Engine, EngineError, LoopLevel, LoopSpec, Settings};
+use loopwright_core::dispatch::{Entry, Limits, LoopKey};
+use loopwright_core::round::Started as Birth;
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::{Notify, mpsc, watch};
+
+/// 2026-05-01T00:00:00Z.
+pub(crate) const T0: i64 = 1_777_593_600_000;
+pub(crate) const MINUTE: i64 = 60_000;
+pub(crate) const HOUR: i64 = 60 * MINUTE;
+/// Longer than any test waits for anything that comes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the agent of a loop does when it is started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Play {
+    /// Stages a report.
+    Report,
+    /// Hangs until it is let go or stopped.
+    Hang,
+    /// Panics.
+    Panic,
+    /// Exits with a code.
+    Fail,
+}
+
+/// Plays the agents of all loops.
+#[derive(Clone, Default)]
+pub(crate) struct Troupe {
+    plays: Arc<Mutex<HashMap<String, Play>>>,
+    starts: Arc<watch::Sender<Vec<String>>>,
+    free: Arc<Notify>,
+}
+
+impl Troupe {
+    pub(crate) fn play(&self, loop_name: &str, play: Play) {
+        self.plays.lock().expect("no test panicked here").insert(loop_name.to_owned(), play);
+    }
+
+    /// Lets one that hangs go.
+    pub(crate) fn let_go(&self) {
+        self.free.notify_one();
+    }
+
+    /// The loops whose agents were started, in order.
+    pub(crate) fn starts(&self) -> Vec<String> {
+        self.starts.borrow().clone()
+    }
+
+    /// Until agents were started so many times.
+    pub(crate) async fn begun_times(&self, times: usize) {
+        let mut starts = self.starts.subscribe();
+        let begun = tokio::time::timeout(PATIENCE, starts.wait_for(|starts| starts.len() >= times)).await;
+        drop(begun.expect("agents start").expect("the troupe lives"));
+    }
+
+    async fn perform(&self, invocation: &Invocation, cancel: &Cancel) -> AgentOutcome {
+        let name = invocation.loop_name.clone();
+        self.starts.send_modify(|starts| starts.push(name.clone()));
+        let play = self.plays.lock().expect("no test panicked here").get(&name).copied().unwrap_or(Play::Report);
+        match play {
+            Play::Panic => panic!("the agent of {name} lost its head"),
+            Play::Fail => return ended(3, "no", 0),
+            Play::Report => {}
+            Play::Hang => tokio::select! {
+                () = self.free.notified() => {}
+                () = cancel.cancelled() => return AgentOutcome { how: How::Cancelled, exit: None, ..said("stopped") },
+            },
+        }
+        std::fs::write(invocation.outbox.join("report.md"), "seen\n").expect("the outbox can be written");
+        said("done")
+    }
+}
+
+impl Agent for Troupe {
+    fn name(&self) -> &str {
+        "troupe"
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities { usage: true, session_isolation: true, ..Capabilities::default() }
+    }
+
+    fn invoke<'a>(
+        &'a self,
+        invocation: &'a Invocation,
+        _: &'a Proc,
+        _: &'a mut dyn AgentLog,
+        cancel: &'a Cancel,
+        _: &'a mut (dyn FnMut(&Started) + Send),
+    ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>> {
+        Box::pin(async move { Ok(self.perform(invocation, cancel).await) })
+    }
+}
+
+/// The loops of the test, as the command line would have them.
+pub(crate) struct Troop {
+    specs: Mutex<Vec<LoopSpec>>,
+    broken: Mutex<HashSet<String>>,
+    repo: (PathBuf, String),
+    pub(crate) troupe: Troupe,
+}
+
+impl Troop {
+    fn bindings(&self) -> Bindings {
+        Bindings {
+            maker: Arc::new(self.troupe.clone()),
+            checker: None,
+            fallback: Fallback::default(),
+            gate: Arc::new(AlwaysEscalate),
+            outlet: Outlet::LocalForge,
+        }
+    }
+
+    pub(crate) fn set(&self, specs: Vec<LoopSpec>) {
+        *self.specs.lock().expect("no test panicked here") = specs;
+    }
+
+    /// From now on the loop cannot be prepared.
+    pub(crate) fn break_file(&self, name: &str) {
+        self.broken.lock().expect("no test panicked here").insert(name.to_owned());
+    }
+
+    pub(crate) fn request(&self, name: &str) -> RunRequest {
+        let specs = self.specs.lock().expect("no test panicked here");
+        let spec = specs.iter().find(|spec| spec.name == name).expect("a loop of the test").clone();
+        RunRequest::manual(spec.check().expect("a good spec"), &self.repo.0, "ada")
+    }
+}
+
+impl Rebind for Troop {
+    fn rebind(&self, engine: &Engine, _: &Birth) -> (Engine, Bindings) {
+        (engine.clone(), self.bindings())
+    }
+}
+
+impl Fleet for Troop {
+    fn load(&self) -> BoxFuture<'_, Result<Loops, EngineError>> {
+        Box::pin(async move {
+            let specs = self.specs.lock().expect("no test panicked here").clone();
+            let mut loops = Loops::default();
+            for spec in specs {
+                let spec = spec.check().expect("a good spec");
+                let entry = Entry::of(&spec, &self.repo.1, "UTC").expect("UTC is known");
+                let after = spec.on.after.iter().map(|leader| (entry.key.clone(), Arc::from(leader.as_str())));
+                loops.after.extend(after);
+                loops.entries.push(entry);
+            }
+            Ok(loops)
+        })
+    }
+
+    fn prepare<'a>(
+        &'a self,
+        engine: &'a Engine,
+        key: &'a LoopKey,
+    ) -> BoxFuture<'a, Result<Prepared, EngineError>> {
+        Box::pin(async move {
+            if self.broken.lock().expect("no test panicked here").contains(&*key.name) {
+                return Err(EngineError::NotRunnable { name: key.name.to_string(), why: vec!["it broke".to_owned()] });
+            }
+            let (bind, request) = (self.bindings(), self.request(&key.name));
+            Ok(Ready { engine: engine.clone(), bind, request }.into())
+        })
+    }
+}
+
+/// A loop that only reports, without a checker, by a cadence.
+pub(crate) fn every(name: &str, cadence: &str) -> LoopSpec {
+    let mut spec = LoopSpec::new(name, "look at it", LoopLevel::L1Report).with_maker_prompt("Look.");
+    if !cadence.is_empty() {
+        spec = spec.with_cadence(cadence);
+    }
+    spec.check = CheckMode::None;
+    spec
+}
+
+/// What was told, in lines; waits for lines that come.
+pub(crate) struct Ear {
+    lines: Vec<String>,
+    coming: mpsc::UnboundedReceiver<String>,
+}
+
+struct Mouth(mpsc::UnboundedSender<String>);
+
+impl Told for Mouth {
+    fn tell(&self, news: &News) {
+        for line in lines(news) {
+            let _ = self.0.send(line);
+        }
+    }
+}
+
+fn lines(news: &News) -> Vec<String> {
+    let line = match news {
+        News::Up { taken_over, .. } => format!("up {taken_over}"),
+        News::Started { key, occurrence, .. } => format!("started {} {occurrence}", key.name),
+        News::NotStarted { key, why, again_ms } => format!("not-started {} {} {why}", key.name, again_ms.is_some()),
+        News::Known { key, occurrence } => format!("known {} {occurrence}", key.name),
+        News::Ended { key, outcome, .. } => format!("ended {} {}", key.name, outcome.map_or("-", |word| word.word())),
+        News::Panicked { key, text, .. } => format!("panicked {} {text}", key.name),
+        News::Parked { key, why, .. } => format!("parked {} {why}", key.name),
+        News::Cancelling { key, why, .. } => format!("cancelling {} {why}", key.name),
+        News::Asked { key, why } => format!("asked {} {why}", key.name),
+        News::Kept { receipts } => {
+            let one = |receipt: &loopwright_core::dispatch::Receipt| {
+                format!("kept {} {} {} x{}", receipt.key.name, receipt.fate, receipt.occurrence, receipt.count)
+            };
+            return receipts.iter().map(one).collect();
+        }
+        News::Unkept { again_ms, .. } => format!("unkept {again_ms}"),
+        News::TooDeep { key, follower, depth } => format!("too-deep {} {} {depth}", key.name, follower.name),
+        News::Frozen { by, why } => format!("frozen {by} {why}"),
+        News::Thawed => "thawed".to_owned(),
+        News::Draining { running, .. } => format!("draining {running}"),
+        News::Fenced { .. } => "fenced".to_owned(),
+        News::Sleeps { until_ms } => format!("sleeps {}", until_ms.map_or("-".to_owned(), |at| (at - T0).to_string())),
+        other => format!("{other:?}").to_lowercase(),
+    };
+    vec![line]
+}
+
+impl Ear {
+    /// Waits for the next line that begins so.
+    pub(crate) async fn hears(&mut self, start: &str) -> String {
+        self.hears_one_of(&[start]).await
+    }
+
+    /// Waits for the next line that begins with one of these.
+    pub(crate) async fn hears_one_of(&mut self, starts: &[&str]) -> String {
+        loop {
+            let next = tokio::time::timeout(PATIENCE, self.coming.recv()).await;
+            let Ok(Some(line)) = next else { panic!("{starts:?} was not told in:\n{}", self.lines.join("\n")) };
+            self.lines.push(line.clone());
+            if starts.iter().any(|start| line.starts_with(start)) {
+                return line;
+            }
+        }
+    }
+
+    /// Everything told so far, without the sleeps.
+    pub(crate) fn all(&mut self) -> Vec<String> {
+        while let Ok(line) = self.coming.try_recv() {
+            self.lines.push(line);
+        }
+        self.lines.iter().filter(|line| !line.starts_with("sleeps")).cloned().collect()
+    }
+
+    /// How often it went to sleep.
+    pub(crate) fn sleeps(&mut self) -> usize {
+        self.all();
+        self.lines.iter().filter(|line| line.starts_with("sleeps")).count()
+    }
+
+    /// How many lines began so.
+    pub(crate) fn count(&mut self, start: &str) -> usize {
+        self.all().iter().filter(|line| line.starts_with(start)).count()
+    }
+}
+
+/// The stage of a test.
+pub(crate) struct Stage {
+    pub(crate) world: World,
+    pub(crate) clock: HandClock,
+    pub(crate) troop: Arc<Troop>,
+    pub(crate) limits: Limits,
+}
+
+/// A daemon at work.
+pub(crate) struct Show {
+    pub(crate) engine: Engine,
+    pub(crate) daemon: Daemon,
+    pub(crate) ear: Ear,
+    ending: Ending,
+}
+
+impl Stage {
+    pub(crate) async fn new(specs: Vec<LoopSpec>) -> Self {
+        let world = World::new();
+        let git = loopwright::git::Git::new(loopwright::seam::Seam::none());
+        let repo = git.discover(world.repo.path()).await.expect("a repository");
+        let troop = Troop {
+            specs: Mutex::new(specs),
+            broken: Mutex::default(),
+            repo: (world.repo.path().to_owned(), repo.id),
+            troupe: Troupe::default(),
+        };
+        Self { world, clock: HandClock::new(T0), troop: Arc::new(troop), limits: Limits::default() }
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        Settings { clock: Arc::new(self.clock.clone()), ..self.world.settings() }
+    }
+
+    pub(crate) fn key(&self, name: &str) -> LoopKey {
+        LoopKey::new(&self.troop.repo.1, name)
+    }
+
+    pub(crate) async fn open(&self) -> Show {
+        self.open_with(self.settings()).await
+    }
+
+    pub(crate) async fn open_with(&self, settings: Settings) -> Show {
+        let engine = Engine::open(settings).await.expect("the state directory is free");
+        let (mouth, coming) = mpsc::unbounded_channel();
+        let fleet = Arc::clone(&self.troop) as Arc<dyn Fleet>;
+        let started = Daemon::start(engine.clone(), fleet, self.limits.clone(), Arc::new(Mouth(mouth))).await;
+        let (daemon, ending) = started.expect("the daemon starts");
+        let mut ear = Ear { lines: Vec::new(), coming };
+        ear.hears("sleeps").await;
+        Show { engine, daemon, ear, ending }
+    }
+
+    /// The clock, this much after the beginning.
+    pub(crate) fn at(&self, after_ms: i64) {
+        self.clock.set(T0 + after_ms);
+    }
+}
+
+impl Show {
+    /// All receipts of a loop, oldest first.
+    pub(crate) async fn receipts(&self, key: &LoopKey) -> Vec<ReceiptRow> {
+        let (repo, loop_name) = (key.repo.to_string(), key.name.to_string());
+        let query = ReceiptsQuery { repo, loop_name, before: None, limit: 1000 };
+        let mut all = self.engine.store().receipts(query).await.expect("receipts");
+        all.reverse();
+        all
+    }
+
+    /// The same as words: what became of each, and how many it stands for.
+    pub(crate) async fn fates(&self, key: &LoopKey) -> Vec<String> {
+        let told = |row: &ReceiptRow| match row.count {
+            1 => format!("{} {}", (row.due_ms - T0) / MINUTE, row.receipt),
+            count => format!("{} {} x{count}", (row.due_ms - T0) / MINUTE, row.receipt),
+        };
+        self.receipts(key).await.iter().map(told).collect()
+    }
+
+    pub(crate) async fn rounds(&self) -> Vec<RoundRow> {
+        self.engine.store().rounds(RoundsQuery { limit: 1000, ..RoundsQuery::default() }).await.expect("rounds")
+    }
+
+    /// Until the daemon has done all it can do now.
+    pub(crate) async fn settled(&mut self) {
+        loop {
+            let snapshot = self.daemon.snapshot().await.expect("it is at work");
+            if snapshot.unwritten == 0 && snapshot.running.is_empty() {
+                return;
+            }
+            self.ear.hears("sleeps").await;
+        }
+    }
+
+    /// It is gone in the middle of everything, as by a crash.
+    pub(crate) async fn die(self) {
+        self.ending.abandon().await;
+        drop(self.daemon);
+        self.engine.close().await.expect("the state directory is free");
+    }
+
+    /// Ends it, waiting for nothing, and gives the state directory back.
+    pub(crate) async fn close(self) -> Vec<String> {
+        self.daemon.drain(Duration::ZERO).await.expect("it is at work");
+        let (ended, lines) = self.end().await;
+        assert_eq!(ended, Ended::Drained);
+        lines
+    }
+
+    /// Waits for its end, and gives the state directory back.
+    pub(crate) async fn end(mut self) -> (Ended, Vec<String>) {
+        let ended = tokio::time::timeout(PATIENCE, self.ending.wait()).await.expect("it ends");
+        drop(self.daemon);
+        let _ = self.engine.close().await;
+        (ended, self.ear.all())
+    }
+}
