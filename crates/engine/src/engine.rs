@@ -9,6 +9,7 @@ use crate::egress::{Provider, Ways};
 use crate::error::EngineError;
 use crate::git::{Git, UserRepo};
 use crate::ground::Ground;
+use crate::known::Known;
 use crate::known_secrets::KnownSecrets;
 use crate::live::Live;
 use crate::places::Places;
@@ -123,6 +124,8 @@ pub struct Engine {
     pub(crate) purse: Purse,
     /// Items that probes need not ask the store about.
     pub(crate) settled: Settled,
+    /// What git need not be asked again.
+    pub(crate) known: Known,
     /// What this host holds, tried once.
     host: Arc<tokio::sync::OnceCell<Host>>,
     /// One preparation of a base at a time, whichever loop asks.
@@ -155,6 +158,7 @@ impl Engine {
             live: Live::default(),
             purse: Purse::default(),
             settled: Settled::default(),
+            known: Known::default(),
             host: Arc::default(),
             bases: Arc::default(),
             setups: Arc::default(),

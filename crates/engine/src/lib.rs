@@ -91,6 +91,7 @@ pub mod gates;
 pub mod gc;
 pub mod git;
 pub mod ground;
+mod known;
 pub mod known_secrets;
 mod live;
 mod loop_engine;

@@ -79,11 +79,26 @@ impl<'a> Run<'a> {
         cancel: &'a Cancel,
         by: By,
     ) -> Result<(Self, Vec<Action>), EngineError> {
-        let repo = engine.git.discover(&request.repo).await?;
-        // A repository without commits or without the asked base has no round: the person is told at once.
-        let head = engine.git.head(&repo, request.spec.base.as_deref()).await?;
+        // A repository without commits or without the asked base has no round: the person is told at once. For a round that
+        // is due, what was known before is looked at first: its moment passes while git answers.
+        let base = request.spec.base.as_deref();
+        let (repo, head) = match by {
+            By::Hand => {
+                let repo = engine.git.discover(&request.repo).await?;
+                let head = engine.git.head(&repo, base).await?;
+                (repo, head)
+            }
+            By::Dispatcher => {
+                let repo = engine.repo_at(&request.repo).await?;
+                let head = engine.base_of(&repo, base).await?;
+                (repo, head)
+            }
+        };
         let spaces = engine.workspaces(repo.clone()).await?;
-        gate_scripts_in_base(engine, &spaces, &request.spec, &head.commit).await?;
+        if by == By::Hand || !engine.known.is_gated(&repo.id, &head.commit, request.spec.hash()) {
+            gate_scripts_in_base(engine, &spaces, &request.spec, &head.commit).await?;
+            engine.known.note_gated(&repo.id, &head.commit, request.spec.hash());
+        }
         let heldout = heldout(engine, &repo, &request.spec)?;
         request.inputs.extend(heldout.inputs());
         let started_ms = engine.now_ms();
