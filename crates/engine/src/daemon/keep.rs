@@ -3,7 +3,9 @@
 use crate::engine::Engine;
 use crate::random;
 use crate::round::bounded;
-use crate::store::{Batch, Change, InboxRow, NewEvent, ReceiptRow, RoundsQuery, ScheduleRow, SignalRow, StoreError, StoreErrorKind};
+use crate::store::{
+    Batch, Change, InboxRow, NewEvent, ReceiptRow, RoundsQuery, ScheduleRow, SignalRow, StoreError, StoreErrorKind,
+};
 use loopwright_core::dispatch::{LoopKey, Paused, Receipt, Signal, Standing, Wait};
 use loopwright_core::hash;
 use std::collections::BTreeMap;

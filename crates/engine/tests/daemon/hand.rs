@@ -11,7 +11,9 @@ async fn a_round_by_hand_is_refused_while_the_loop_runs_and_the_other_way_round(
     let key = stage.key("look");
     stage.troop.troupe.play("look", Play::Hang);
     let mut show = stage.open().await;
-    let Ok(Prepared::Round(ready)) = stage.troop.prepare(&show.engine, &key).await else { panic!("it can be prepared") };
+    let Ok(Prepared::Round(ready)) = stage.troop.prepare(&show.engine, &key).await else {
+        panic!("it can be prepared")
+    };
     stage.at(HOUR);
     show.ear.hears("started look").await;
     let cancel = Cancel::new();
@@ -41,7 +43,9 @@ async fn a_round_by_hand_is_stopped_by_its_id_and_by_the_end_of_the_daemon() {
     let key = stage.key("look");
     stage.troop.troupe.play("look", Play::Hang);
     let show = stage.open().await;
-    let Ok(Prepared::Round(ready)) = stage.troop.prepare(&show.engine, &key).await else { panic!("it can be prepared") };
+    let Ok(Prepared::Round(ready)) = stage.troop.prepare(&show.engine, &key).await else {
+        panic!("it can be prepared")
+    };
     for end_by_id in [true, false] {
         let before = stage.troop.troupe.starts().len();
         let (engine, request, bind) = (show.engine.clone(), stage.troop.request("look"), ready.bind.clone());

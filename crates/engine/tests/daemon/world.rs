@@ -164,11 +164,7 @@ impl Fleet for Troop {
         })
     }
 
-    fn prepare<'a>(
-        &'a self,
-        engine: &'a Engine,
-        key: &'a LoopKey,
-    ) -> BoxFuture<'a, Result<Prepared, EngineError>> {
+    fn prepare<'a>(&'a self, engine: &'a Engine, key: &'a LoopKey) -> BoxFuture<'a, Result<Prepared, EngineError>> {
         Box::pin(async move {
             if self.broken.lock().expect("no test panicked here").contains(&*key.name) {
                 return Err(EngineError::NotRunnable { name: key.name.to_string(), why: vec!["it broke".to_owned()] });
