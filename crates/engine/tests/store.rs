@@ -73,6 +73,7 @@ suite! {
     time::thousands_of_rows_are_one_batch,
     time::rows_without_a_round_need_no_event,
     time::pruning_keeps_what_is_open_or_waits,
+    time::start_that_is_said_and_has_no_round_is_found,
     time::forgetting_is_for_one_loop,
     time::latest_moment_is_that_of_the_last_event_or_receipt,
 }

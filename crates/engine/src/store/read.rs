@@ -13,13 +13,11 @@ use super::rows::{
 };
 use super::sqlite::Access;
 use super::time::{self, Aged, AgedBefore, FlagRow, MemoryRow, ReceiptRow, ReceiptsQuery, ScheduleRow, SignalRow};
-use super::verify::{LEDGER_VERSION, VerifyReport};
+use super::verify::{LEDGER_VERSION, TIME_VERSION, VerifyReport};
 use super::{Answer, Store};
 
 /// The most rows one page may have.
 const PAGE_MAX: u32 = 10_000;
-/// From this version on a store knows time.
-const TIME_VERSION: i64 = 3;
 /// How many schedules are read at a time: a row of the database is many times as large as ours.
 const SCHEDULES_PAGE: i64 = 1_000;
 

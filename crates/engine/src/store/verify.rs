@@ -146,21 +146,44 @@ async fn walk(conn: &mut Conn, report: &mut VerifyReport, last: &mut Option<Stri
     }
     ends_at(&head, report.events, &hash)?;
     pages(conn, "PRAGMA integrity_check(1)").await?;
-    report.broken = unbalanced(conn).await?;
+    report.broken = match unbalanced(conn).await? {
+        None => unmatched(conn).await?,
+        flaw => flaw,
+    };
     Ok(())
+}
+
+async fn version(conn: &mut Conn) -> Outcome<i64> {
+    let version = conn.row("SELECT schema_version FROM meta WHERE id = 1", &[]).await?;
+    version.map_or(Ok(0), |row| row.get(0))
+}
+
+/// A receipt that says `started` and names no round that is there, or one that is another occurrence's.
+async fn unmatched(conn: &mut Conn) -> Outcome<Option<Broken>> {
+    if version(conn).await? < TIME_VERSION {
+        return Ok(None);
+    }
+    let sql = "SELECT receipts.occurrence, receipts.loop_name, receipts.round \
+               FROM receipts LEFT JOIN rounds ON rounds.id = receipts.round \
+               AND rounds.occurrence = receipts.occurrence AND rounds.loop_name = receipts.loop_name \
+               WHERE receipts.receipt = 'started' AND rounds.id IS NULL LIMIT 1";
+    let Some(row) = conn.row(sql, &[]).await? else { return Ok(None) };
+    let (occurrence, loop_name): (String, String) = (row.get(0)?, row.get(1)?);
+    let why = format!("occurrence `{occurrence}` of loop `{loop_name}` is said to have started, and has no round");
+    Ok(Some(Broken { seq: None, round: row.get(2)?, why }))
 }
 
 /// From this version on a store has a ledger.
 pub(super) const LEDGER_VERSION: i64 = 2;
+/// From this version on a store knows time.
+pub(super) const TIME_VERSION: i64 = 3;
 
 const TOKENS: &str = "input + output + cache_read + cache_write";
 
 /// A sum of money that is not the same in all its places: the ledger, the rounds, the days, the items. Each question is one
 /// statement, because a writer may be at work.
 async fn unbalanced(conn: &mut Conn) -> Outcome<Option<Broken>> {
-    let version = conn.row("SELECT schema_version FROM meta WHERE id = 1", &[]).await?;
-    let version: i64 = version.map_or(Ok(0), |row| row.get(0))?;
-    if version < LEDGER_VERSION {
+    if version(conn).await? < LEDGER_VERSION {
         return Ok(None);
     }
     let rounds = format!(

@@ -185,6 +185,17 @@ pub(crate) async fn pruning_keeps_what_is_open_or_waits(place: Place) {
     assert_eq!(store.memory("repo-1", "fix").await.expect("memory").len(), 2);
 }
 
+pub(crate) async fn start_that_is_said_and_has_no_round_is_found(place: Place) {
+    let store = place.own().await;
+    let started = |occurrence: &str| ReceiptRow { round: Some("r1".into()), ..receipt(occurrence, 5, "started") };
+    let birth = [Change::Round(round("r1", 5)), Change::Receipt(started("manual:r1"))];
+    store.append(with(batch("r1", 0, "started"), birth)).await.expect("append");
+    assert_eq!(store.verify().await.expect("verify").broken, None);
+    store.append(rows([Change::Receipt(started("due:a"))])).await.expect("append");
+    let broken = store.verify().await.expect("verify").broken.expect("the round is another occurrence's");
+    assert!(broken.why.contains("occurrence `due:a` of loop `fix`"), "{broken:?}");
+}
+
 pub(crate) async fn forgetting_is_for_one_loop(place: Place) {
     let store = place.own().await;
     let other = |key: &str| loopwright::store::MemoryRow { loop_name: "other".into(), ..memory(key, 1, None) };

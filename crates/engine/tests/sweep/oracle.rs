@@ -1,6 +1,6 @@
 //! The promises, as far as they can be seen from outside after a fault and a restart.
 
-use crate::world::{OCCURRENCE, World};
+use crate::world::{MARK_MS, OCCURRENCE, World};
 use loopwright::store::{Mode, OutboxRow, RoundRow, RoundsQuery, SpendScope, SqlStore, Store};
 use loopwright_testkit::repo::{TreeDigest, git};
 use std::path::Path;
@@ -24,6 +24,7 @@ async fn recorded(world: &World) -> Vec<String> {
     };
     let rounds = store.rounds(RoundsQuery { limit: 100, ..RoundsQuery::default() }).await.expect("rounds read");
     once(&rounds, &mut wrong);
+    due(&store, &rounds, &mut wrong).await;
     for round in &rounds {
         let outbox = store.outbox(&round.id).await.expect("outbox reads");
         ended(round, &outbox, &mut wrong);
@@ -44,6 +45,21 @@ fn once(rounds: &[RoundRow], wrong: &mut Vec<String>) {
     let mine = rounds.iter().filter(|round| round.occurrence == OCCURRENCE).count();
     if mine != 1 {
         wrong.push(format!("the occurrence has {mine} rounds"));
+    }
+}
+
+/// P1: the round, its receipt, the loop's mark and the signal it took are there together.
+async fn due(store: &SqlStore, rounds: &[RoundRow], wrong: &mut Vec<String>) {
+    let Some(round) = rounds.iter().find(|round| round.occurrence == OCCURRENCE) else { return };
+    let (repo, name) = (round.repo.as_str(), round.loop_name.as_str());
+    let receipt = store.receipt(repo, name, OCCURRENCE).await.expect("receipts read");
+    if receipt.and_then(|receipt| receipt.round) != Some(round.id.clone()) {
+        wrong.push("the occurrence's receipt is not its round's".to_owned());
+    }
+    let mark = store.schedule(repo, name).await.expect("schedules read").map(|row| row.mark_ms);
+    let waits = store.pending_signals(9).await.expect("signals read").len();
+    if (mark, waits) != (Some(MARK_MS), 0) {
+        wrong.push(format!("the loop's mark is {mark:?}, and {waits} signals wait for a round that is there"));
     }
 }
 

@@ -4,8 +4,9 @@ use crate::engine_process;
 use crate::fault::{Fault, Hook, Mode};
 use loopwright::agents::Scripted;
 use loopwright::proc::Cancel;
-use loopwright::round::{Bindings, Fallback, Outlet, RunRequest};
+use loopwright::round::{Bindings, DueRecord, Fallback, Outlet, RunRequest};
 use loopwright::seam::Seam;
+use loopwright::store::{ReceiptRow, ScheduleRow, SignalRow};
 use loopwright::{AllowlistGate, Engine, EngineError, Settings};
 use loopwright_core::spec::{CheckedSpec, read_loop_file};
 use loopwright_testkit::repo::{TestRepo, TreeDigest};
@@ -16,6 +17,8 @@ use std::sync::atomic::AtomicUsize;
 
 /// The one occurrence every run is about.
 pub(crate) const OCCURRENCE: &str = "sweep:1";
+/// How far the loop's due moments have their receipts once the round is there.
+pub(crate) const MARK_MS: i64 = 42;
 
 const LOOP: &str = "---
 name: mend
@@ -164,8 +167,9 @@ async fn work(root: &Path, seam: Seam) -> Result<(), EngineError> {
         let round = engine.resume(&row.id, &bind, &(), &Cancel::new()).await?;
         println!("resumed {} → {:?}", row.id, round.outcome());
     }
-    let request =
-        RunRequest { occurrence: Some(OCCURRENCE.to_owned()), ..RunRequest::manual(spec(&repo), &repo, "sweep") };
+    let of = engine.git().discover(&repo).await?.id;
+    engine.keep_signal(signal(&of)).await?;
+    let request = RunRequest { due: Some(due(&of)), ..RunRequest::manual(spec(&repo), &repo, "sweep") };
     match engine.run(request, &bind, &(), &Cancel::new()).await {
         Ok(report) => println!("ran {} → {:?} {:?}", report.round, report.outcome, report.reasons),
         Err(EngineError::Store(error)) if is_taken(&error) => println!("{error}"),
@@ -179,6 +183,53 @@ async fn work(root: &Path, seam: Seam) -> Result<(), EngineError> {
         println!("went on {} → {:?} {:?}", report.round, report.outcome, report.reasons);
     }
     engine.close().await
+}
+
+/// What asks for the round.
+fn signal(repo: &str) -> SignalRow {
+    SignalRow {
+        repo: repo.to_owned(),
+        loop_name: "mend".to_owned(),
+        key: OCCURRENCE.to_owned(),
+        trigger: "webhook".to_owned(),
+        at_ms: MARK_MS,
+        item: None,
+        title: None,
+        data: None,
+        taken_ms: None,
+    }
+}
+
+/// What its birth is recorded with.
+fn due(repo: &str) -> DueRecord {
+    let (repo, loop_name) = (repo.to_owned(), "mend".to_owned());
+    let receipt = ReceiptRow {
+        repo: repo.clone(),
+        loop_name: loop_name.clone(),
+        occurrence: OCCURRENCE.to_owned(),
+        due_ms: MARK_MS,
+        trigger: "webhook".to_owned(),
+        receipt: "started".to_owned(),
+        reason: String::new(),
+        round: None,
+        count: 1,
+        through_ms: None,
+        at_ms: MARK_MS,
+    };
+    let schedule = ScheduleRow {
+        repo,
+        loop_name,
+        fingerprint: "sweep".to_owned(),
+        mark_ms: MARK_MS,
+        paused_ms: None,
+        paused_by: None,
+        paused_why: None,
+        streak: 0,
+        signature: None,
+        wait_until_ms: None,
+        wait_why: None,
+    };
+    DueRecord { receipt, schedule, signals: vec![OCCURRENCE.to_owned()] }
 }
 
 fn is_taken(error: &loopwright::store::StoreError) -> bool {
