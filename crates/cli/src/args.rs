@@ -71,6 +71,8 @@ pub(crate) enum Verb {
     Prompts(verbs::prompts::Args),
     /// Show all loops and how they stand
     Status(verbs::status::Args),
+    /// Show what is due in the coming days, also as a picture
+    Schedule(verbs::schedule::Args),
     /// List rounds, newest first: of this repository's loops, elsewhere of all
     Rounds(verbs::rounds::Args),
     /// Show one round, or the latest of a loop

@@ -115,6 +115,12 @@ fn lists_have_the_keys_of_the_contract() {
     words_at(&inbox, "items[].risk", "low medium high");
     check_shape!("inbox", [&nobody, &inbox]);
 
+    let (schedule, manual) = (world.json("schedule --days 2", 0), world.json("schedule fix", 0));
+    assert_eq!(values(&schedule, "occurrences[]").len(), 2);
+    assert_eq!(values(&manual, "occurrences[]").len(), 0);
+    values(&schedule, "occurrences[]").into_iter().for_each(|one| has_keys(one, "loop due trigger"));
+    check_shape!("schedule", [&schedule, &manual]);
+
     let rounds = world.json("rounds", 0);
     words_at(&rounds, "rounds[].outcome", OUTCOMES);
     check_shape!("rounds", [&rounds]);

@@ -21,6 +21,7 @@ pub(crate) mod report;
 pub(crate) mod retry;
 pub(crate) mod rounds;
 pub(crate) mod run;
+pub(crate) mod schedule;
 pub(crate) mod schema;
 pub(crate) mod service;
 pub(crate) mod show;
@@ -107,6 +108,7 @@ fn here(verb: Verb, cx: &Context) -> Ended {
         Verb::Service(args) => reading(service::run(args, cx)),
         Verb::Schema => schema::run(cx),
         Verb::Prompts(args) => reading(prompts::run(args, cx)),
+        Verb::Schedule(args) => reading(schedule::run(args, cx)),
         Verb::Status(args) => reading(status::run(args, cx)),
         Verb::Rounds(args) => reading(rounds::run(args, cx)),
         Verb::Show(args) => reading(show::run(args, cx)),

@@ -64,7 +64,15 @@ fn problem(place: Place, text: String, hint: impl Into<String>) -> CadenceProble
 fn zone(on: &Triggers, system_zone: Option<&str>, found: &mut Vec<CadenceProblem>) -> Zone {
     let name = on.timezone.as_deref().or(system_zone).unwrap_or("UTC");
     Zone::find(name).unwrap_or_else(|| {
-        found.push(problem(("timezone", None), format!("{} is no time zone", quoted(name)), zone_hint(name)));
+        let place = ("timezone", None);
+        found.push(match on.timezone {
+            Some(_) => problem(place, format!("{} is no time zone", quoted(name)), zone_hint(name)),
+            None => problem(
+                place,
+                format!("this machine's zone {} is not in the zone database", quoted(name)),
+                "name the loop's own: `timezone: Europe/Berlin`",
+            ),
+        });
         Zone::find("UTC").expect("every zone database has UTC")
     })
 }

@@ -169,6 +169,14 @@ impl Schedule {
         }
     }
 
+    /// How many dues lie after one moment and not after another, as exactly as [`Between::earlier`].
+    #[must_use]
+    pub fn count_between(&self, after_ms: i64, upto_ms: i64) -> u64 {
+        let upto_ms = held(upto_ms).min(self.0.until_ms);
+        let after_ms = held(after_ms).max(self.0.after_ms).max(upto_ms.saturating_sub(COUNTED_MS));
+        if after_ms < upto_ms { self.count(after_ms, upto_ms) } else { 0 }
+    }
+
     /// Inside quiet hours: when they end.
     #[must_use]
     pub fn quiet_until(&self, at_ms: i64) -> Option<i64> {

@@ -1,0 +1,432 @@
+//! What is due in the coming days: the occurrences of all loops in the order in which they come. The picture of them is
+//! beside it in `heat`.
+
+use super::heat::Heat;
+use super::time::{moment, until};
+use super::{NOTHING, SCHEMA};
+use crate::output::{Look, Table};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use loopwright_core::cadence::{Due, Schedule};
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+/// So many occurrences a document has at most: the earliest.
+const LISTED_MAX: usize = 10_000;
+/// So many lines a page has at most, and so many of one loop where there are others.
+const LINES_MAX: usize = 30;
+const OF_ONE_MAX: usize = 3;
+
+const DAY_MS: i64 = 86_400_000;
+
+/// A loop with its compiled cadences.
+pub(crate) struct Planned {
+    pub(crate) name: String,
+    pub(crate) schedule: Schedule,
+    pub(crate) standing: Standing,
+}
+
+/// Whether a loop's occurrences would start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Active,
+    Paused,
+}
+
+impl Planned {
+    pub(crate) fn is_paused(&self) -> bool {
+        self.standing == Standing::Paused
+    }
+}
+
+/// The document of `schedule --json`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Coming {
+    schema: u32,
+    occurrences: Vec<Occurrence>,
+    #[serde(skip)]
+    total: u64,
+    #[serde(skip)]
+    days: u16,
+    #[serde(skip)]
+    now_ms: i64,
+    #[serde(skip)]
+    zone: TimeZone,
+}
+
+/// One moment at which a loop is due.
+#[derive(Debug, Serialize)]
+struct Occurrence {
+    #[serde(rename = "loop")]
+    name: String,
+    due: String,
+    trigger: String,
+    #[serde(skip)]
+    at_ms: i64,
+    #[serde(skip)]
+    start_ms: i64,
+    #[serde(skip)]
+    note: &'static str,
+}
+
+impl Coming {
+    /// Looks so many days ahead.
+    pub(crate) fn look(loops: &[Planned], now_ms: i64, days: u16, zone: &str) -> Self {
+        let upto_ms = now_ms.saturating_add(i64::from(days) * DAY_MS);
+        let zone = jiff::tz::TimeZoneDatabase::bundled().get(zone).unwrap_or(TimeZone::UTC);
+        Self {
+            schema: SCHEMA,
+            occurrences: first(loops, now_ms, upto_ms),
+            total: loops.iter().map(|planned| planned.schedule.count_between(now_ms, upto_ms)).sum(),
+            days,
+            now_ms,
+            zone,
+        }
+    }
+
+    /// The page for people: the picture, then the list.
+    pub(crate) fn render(&self, loops: &[Planned], width: usize, paint: &dyn Fn(Look, &str) -> String) -> String {
+        if self.occurrences.is_empty() {
+            return self.nothing(loops);
+        }
+        let mut parts = Vec::new();
+        let heat = Heat::look(loops, self.now_ms, self.days, &self.zone);
+        parts.extend(heat.render(width, paint));
+        parts.push(self.table(loops.len()).fit(width));
+        parts.extend(self.rest(loops.len()).map(|rest| paint(Look::Dim, &rest)));
+        parts.join("\n\n")
+    }
+
+    fn nothing(&self, loops: &[Planned]) -> String {
+        let timed = loops.iter().filter(|planned| planned.schedule.is_timed()).count();
+        match (loops.len(), timed) {
+            (0, _) => "no loops here\nwrite one with `loopwright init`".to_owned(),
+            (_, 0) => {
+                "nothing is ever due: no loop here has a cadence\nwrite `on: { every: 15m }`, see docs/schedule.md"
+                    .to_owned()
+            }
+            _ => format!("nothing is due within {}", days(self.days)),
+        }
+    }
+
+    fn table(&self, loops: usize) -> Table {
+        let mut table = Table::new(["DUE", "IN", "LOOP", "TRIGGER", "NOTE"]);
+        for line in self.lines(loops) {
+            let wait = until(line.start_ms, self.now_ms);
+            let cells = [self.wall(line.at_ms), wait, line.name.clone(), line.trigger.clone(), line.note.to_owned()];
+            table.row(cells);
+        }
+        table
+    }
+
+    /// The occurrences that a page has room for: a loop that is due every minute does not push the others out.
+    fn lines(&self, loops: usize) -> Vec<&Occurrence> {
+        let most = if loops > 1 { OF_ONE_MAX } else { LINES_MAX };
+        let mut shown: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut lines = Vec::new();
+        for line in &self.occurrences {
+            let count = shown.entry(&line.name).or_default();
+            *count += 1;
+            if *count <= most && lines.len() < LINES_MAX {
+                lines.push(line);
+            }
+        }
+        lines
+    }
+
+    fn rest(&self, loops: usize) -> Option<String> {
+        let more = self.total.saturating_sub(self.lines(loops).len() as u64);
+        (more > 0).then(|| format!("and {more} more within {}", days(self.days)))
+    }
+
+    /// A moment on the wall clock of this machine.
+    fn wall(&self, at_ms: i64) -> String {
+        let at = Timestamp::from_millisecond(at_ms).map(|at| at.to_zoned(self.zone.clone()));
+        let form = if at_ms % 60_000 == 0 { "%a %m-%d %H:%M" } else { "%a %m-%d %H:%M:%S" };
+        at.map_or_else(|_| NOTHING.to_owned(), |at| at.strftime(form).to_string())
+    }
+}
+
+fn days(count: u16) -> String {
+    if count == 1 { "a day".to_owned() } else { format!("{count} days") }
+}
+
+/// The first occurrences of all loops, in order. Each loop is asked for its next one only.
+fn first(loops: &[Planned], now_ms: i64, upto_ms: i64) -> Vec<Occurrence> {
+    let mut walks: Vec<_> = loops.iter().map(|planned| planned.schedule.coming(now_ms)).collect();
+    let mut heads: Vec<Option<Due>> = walks.iter_mut().map(Iterator::next).collect();
+    let rank = |at: usize, due: &Due| Reverse((due.at_ms, loops[at].name.clone(), at));
+    let mut queue: BinaryHeap<_> =
+        heads.iter().enumerate().filter_map(|(at, due)| Some(rank(at, due.as_ref()?))).collect();
+    let mut found = Vec::new();
+    while let Some(Reverse((at_ms, _, at))) = queue.pop() {
+        if at_ms > upto_ms || found.len() == LISTED_MAX {
+            break;
+        }
+        let next = walks[at].next();
+        queue.extend(next.as_ref().map(|due| rank(at, due)));
+        found.extend(std::mem::replace(&mut heads[at], next).map(|due| occurrence(&loops[at], &due)));
+    }
+    found
+}
+
+fn occurrence(planned: &Planned, due: &Due) -> Occurrence {
+    let note = match planned.standing {
+        Standing::Paused => "paused",
+        Standing::Active if planned.schedule.quiet_until(due.start_ms).is_some() => "quiet hours",
+        Standing::Active if due.shifted => "shifted",
+        Standing::Active => "",
+    };
+    Occurrence {
+        name: planned.name.clone(),
+        due: moment(due.at_ms),
+        trigger: due.cadence.to_string(),
+        at_ms: due.at_ms,
+        start_ms: due.start_ms,
+        note,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::{Expect, expect};
+    use loopwright_core::spec::Triggers;
+    use loopwright_core::units::Span;
+
+    fn planned(name: &str, edit: impl FnOnce(&mut Triggers)) -> Planned {
+        let mut on = Triggers { timezone: Some("Europe/Berlin".to_owned()), ..Triggers::default() };
+        edit(&mut on);
+        let schedule = Schedule::of(&on, name, "UTC").expect("a schedule");
+        Planned { name: name.to_owned(), schedule, standing: Standing::Active }
+    }
+
+    /// A nightly loop, a busy one with quiet hours, a weekly one, and one that somebody paused.
+    fn loops() -> Vec<Planned> {
+        let text = str::to_owned;
+        let busy = |on: &mut Triggers| {
+            on.every = Span::parse("20m").into_iter().collect();
+            on.quiet = Some(text("22:00-06:30"));
+        };
+        let mut paused = planned("paused", |on| on.cron = vec![text("0 12 * * *")]);
+        paused.standing = Standing::Paused;
+        vec![
+            planned("nightly", |on| on.daily = vec![text("02:30")]),
+            planned("busy", busy),
+            planned("weekly", |on| on.weekly = vec![text("mon,wed 09:30,17:00")]),
+            planned("manual", |_| {}),
+            paused,
+        ]
+    }
+
+    /// The Friday before the clocks go forward, in the evening.
+    fn friday() -> i64 {
+        "2026-03-27T19:40:30Z".parse::<Timestamp>().expect("a moment").as_millisecond()
+    }
+
+    fn check(days: u16, width: usize, expected: Expect) {
+        let loops = loops();
+        let page =
+            Coming::look(&loops, friday(), days, "Europe/Berlin").render(&loops, width, &|_, text| text.to_owned());
+        expected.assert_eq(&page);
+        assert!(page.lines().all(|line| line.chars().count() <= width.max(34)), "{page}");
+    }
+
+    #[test]
+    fn a_week_is_a_picture_and_a_list() {
+        check(
+            7,
+            usize::MAX,
+            expect![[r#"
+                    00          06          12          18
+            fri 27                                          ··▓▓····
+            sat 28  ····░░······░░▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓····
+            sun 29  ····  ░░····░░▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓····
+            mon 30  ····░░······░░▓▓▓▓██▓▓▓▓▓▓▓▓▓▓▓▓▓▓██▓▓▓▓▓▓▓▓····
+            tue 31  ····░░······░░▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓····
+            wed 01  ····░░······░░▓▓▓▓██▓▓▓▓▓▓▓▓▓▓▓▓▓▓██▓▓▓▓▓▓▓▓····
+            thu 02  ····░░······░░▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓····
+            fri 03  ····░░······░░▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓
+            · to █ is 0 to 4 starts an hour
+            times are Europe/Berlin
+
+            DUE              IN      LOOP     TRIGGER                     NOTE
+            Fri 03-27 21:00  in 19m  busy     every 20m
+            Fri 03-27 21:20  in 39m  busy     every 20m
+            Fri 03-27 21:40  in 59m  busy     every 20m
+            Sat 03-28 02:30  in 5h   nightly  daily 02:30
+            Sat 03-28 12:00  in 15h  paused   0 12 * * *                  paused
+            Sun 03-29 03:00  in 29h  nightly  daily 02:30                 shifted
+            Sun 03-29 12:00  in 38h  paused   0 12 * * *                  paused
+            Mon 03-30 02:30  in 2d   nightly  daily 02:30
+            Mon 03-30 09:30  in 2d   weekly   weekly mon,wed 09:30,17:00
+            Mon 03-30 12:00  in 2d   paused   0 12 * * *                  paused
+            Mon 03-30 17:00  in 2d   weekly   weekly mon,wed 09:30,17:00
+            Wed 04-01 09:30  in 4d   weekly   weekly mon,wed 09:30,17:00
+
+            and 510 more within 7 days"#]],
+        );
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_a_coarser_picture_and_none_when_there_is_no_room() {
+        check(
+            2,
+            34,
+            expect![[r#"
+                    00    06    12    18
+            fri 27                      ·█··
+            sat 28  ··▒···▒███████████████··
+            sun 29  ·· ▒··▒███████████████
+            · to █ is 0 to 3 starts an hour
+            times are Europe/Berlin
+
+            DUE              IN      LOOP
+            Fri 03-27 21:00  in 19m  busy
+            Fri 03-27 21:20  in 39m  busy
+            Fri 03-27 21:40  in 59m  busy
+            Sat 03-28 02:30  in 5h   nightly
+            Sat 03-28 12:00  in 15h  paused
+            Sun 03-29 03:00  in 29h  nightly
+            Sun 03-29 12:00  in 38h  paused
+
+            DUE              TRIGGER
+            Fri 03-27 21:00  every 20m
+            Fri 03-27 21:20  every 20m
+            Fri 03-27 21:40  every 20m
+            Sat 03-28 02:30  daily 02:30
+            Sat 03-28 12:00  0 12 * * *
+            Sun 03-29 03:00  daily 02:30
+            Sun 03-29 12:00  0 12 * * *
+
+            DUE              NOTE
+            Fri 03-27 21:00
+            Fri 03-27 21:20
+            Fri 03-27 21:40
+            Sat 03-28 02:30
+            Sat 03-28 12:00  paused
+            Sun 03-29 03:00  shifted
+            Sun 03-29 12:00  paused
+
+            and 141 more within 2 days"#]],
+        );
+        check(
+            2,
+            16,
+            expect![[r#"
+                    00  12
+            fri 27        ·▒
+            sat 28  ░·█████▒
+            sun 29  ·░█████▒
+
+            DUE              IN
+            Fri 03-27 21:00  in 19m
+            Fri 03-27 21:20  in 39m
+            Fri 03-27 21:40  in 59m
+            Sat 03-28 02:30  in 5h
+            Sat 03-28 12:00  in 15h
+            Sun 03-29 03:00  in 29h
+            Sun 03-29 12:00  in 38h
+
+            DUE              LOOP
+            Fri 03-27 21:00  busy
+            Fri 03-27 21:20  busy
+            Fri 03-27 21:40  busy
+            Sat 03-28 02:30  nightly
+            Sat 03-28 12:00  paused
+            Sun 03-29 03:00  nightly
+            Sun 03-29 12:00  paused
+
+            DUE              TRIGGER
+            Fri 03-27 21:00  every 20m
+            Fri 03-27 21:20  every 20m
+            Fri 03-27 21:40  every 20m
+            Sat 03-28 02:30  daily 02:30
+            Sat 03-28 12:00  0 12 * * *
+            Sun 03-29 03:00  daily 02:30
+            Sun 03-29 12:00  0 12 * * *
+
+            DUE              NOTE
+            Fri 03-27 21:00
+            Fri 03-27 21:20
+            Fri 03-27 21:40
+            Sat 03-28 02:30
+            Sat 03-28 12:00  paused
+            Sun 03-29 03:00  shifted
+            Sun 03-29 12:00  paused
+
+            and 141 more within 2 days"#]],
+        );
+        check(
+            1,
+            9,
+            expect![[r#"
+            DUE              IN
+            Fri 03-27 21:00  in 19m
+            Fri 03-27 21:20  in 39m
+            Fri 03-27 21:40  in 59m
+            Sat 03-28 02:30  in 5h
+            Sat 03-28 12:00  in 15h
+
+            DUE              LOOP
+            Fri 03-27 21:00  busy
+            Fri 03-27 21:20  busy
+            Fri 03-27 21:40  busy
+            Sat 03-28 02:30  nightly
+            Sat 03-28 12:00  paused
+
+            DUE              TRIGGER
+            Fri 03-27 21:00  every 20m
+            Fri 03-27 21:20  every 20m
+            Fri 03-27 21:40  every 20m
+            Sat 03-28 02:30  daily 02:30
+            Sat 03-28 12:00  0 12 * * *
+
+            DUE              NOTE
+            Fri 03-27 21:00
+            Fri 03-27 21:20
+            Fri 03-27 21:40
+            Sat 03-28 02:30
+            Sat 03-28 12:00  paused
+
+            and 69 more within a day"#]],
+        );
+    }
+
+    #[test]
+    fn documents_have_every_occurrence_in_order_up_to_the_most() {
+        let loops = loops();
+        let coming = Coming::look(&loops, friday(), 1, "Europe/Berlin");
+        let json = serde_json::to_value(&coming).expect("a document");
+        assert_eq!(json["occurrences"].as_array().map(Vec::len), Some(72 + 1 + 1));
+        assert_eq!(
+            json["occurrences"][0],
+            serde_json::json!({ "loop": "busy", "due": "2026-03-27T20:00:00Z", "trigger": "every 20m" })
+        );
+        assert!(coming.occurrences.is_sorted_by_key(|line| line.at_ms));
+        let every_second = [planned("often", |on| on.every = Span::parse("1s").into_iter().collect())];
+        let coming = Coming::look(&every_second, friday(), 366, "Europe/Berlin");
+        assert_eq!((coming.occurrences.len(), coming.total), (LISTED_MAX, 366 * 86_400));
+    }
+
+    #[test]
+    fn colour_is_the_only_difference_of_a_terminal() {
+        let loops = loops();
+        let coming = Coming::look(&loops, friday(), 3, "Europe/Berlin");
+        let plain = coming.render(&loops, 60, &|_, text| text.to_owned());
+        let marked = coming.render(&loops, 60, &|_, text| format!("<{text}>"));
+        assert_ne!(plain, marked);
+        assert_eq!(plain, marked.replace(['<', '>'], "").lines().map(str::trim_end).collect::<Vec<_>>().join("\n"));
+    }
+
+    #[test]
+    fn nothing_to_show_says_why() {
+        let show =
+            |loops: &[Planned]| Coming::look(loops, friday(), 2, "UTC").render(loops, 80, &|_, text| text.to_owned());
+        assert!(show(&[]).starts_with("no loops here"));
+        assert!(show(&[planned("manual", |_| {})]).starts_with("nothing is ever due"));
+        let weekly = planned("weekly", |on| on.weekly = vec!["wed 08:00".to_owned()]);
+        assert_eq!(show(&[weekly]), "nothing is due within 2 days");
+    }
+}
