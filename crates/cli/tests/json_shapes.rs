@@ -246,6 +246,21 @@ fn errors_are_documents_too() {
 }
 
 #[test]
+fn switches_of_time_have_documented_shapes() {
+    let world = World::new();
+    check_shape!("pause", &[world.json("pause look --why x", 0)]);
+    check_shape!("resume", &[world.json("resume look", 0), world.json("resume look", 0)]);
+    check_shape!("stop-all", &[world.json("stop --all", 0)]);
+    check_shape!("thaw", &[world.json("thaw", 0), world.json("thaw", 0)]);
+    check_shape!("tick", &[world.json("tick", 0)]);
+    check_shape!("stop", &[world.json("stop", 0)]);
+    let absent = world.json("service status", 0);
+    check_shape!("service-install", &[world.json("service install", 0), world.json("service uninstall", 0)]);
+    drop(world.json("service install", 0));
+    check_shape!("service-status", &[absent, world.json("service status", 0)]);
+}
+
+#[test]
 fn every_shape_is_in_the_documentation_word_for_word() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
     let documentation = std::fs::read_to_string(root.join("../../docs/json.md")).expect("docs/json.md is there");

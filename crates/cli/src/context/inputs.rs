@@ -1,6 +1,7 @@
-//! Files besides the spec that a round depends on, by content hash, for the record: its loop file, scripts,
-//! skills and own words for roles.
+//! Files besides the spec that a round depends on, by content hash, for the record: its loop file, the repository's
+//! configuration, scripts, skills and own words for roles.
 
+use super::config::REPOSITORY_FILE;
 use super::{LoopFile, prompts, read_bytes, script_path};
 use loopwright::git::UserRepo;
 use loopwright_core::spec::AgentSpec;
@@ -13,7 +14,8 @@ pub(crate) fn hashes(repo: &UserRepo, file: &LoopFile) -> Vec<(String, String)> 
     let scripts = agents.filter_map(|agent| script_path(&agent, tree));
     let skills = file.spec.skills.iter().map(|name| tree.join(".loopwright/skills").join(name));
     let words = prompts::replaceable().map(|(_, file)| tree.join(file));
-    let files = std::iter::once(tree.join(&file.file)).chain(scripts).chain(skills).chain(words);
+    let own = [tree.join(&file.file), tree.join(REPOSITORY_FILE)];
+    let files = own.into_iter().chain(scripts).chain(skills).chain(words);
     let mut paths: Vec<PathBuf> = files.collect();
     paths.dedup();
     let hash = |path: PathBuf| {

@@ -1,7 +1,6 @@
 //! With whose hands a command works: its own process, or the daemon's.
 
 use crate::context::Environment;
-use crate::daemon::Repositories;
 use loopwright::Engine;
 use loopwright::daemon::Daemon;
 use loopwright::proc::Cancel;
@@ -15,8 +14,6 @@ pub(crate) struct Shared {
     pub(crate) engine: Engine,
     /// The task that starts what is due.
     pub(crate) daemon: Daemon,
-    /// Its loops.
-    pub(crate) fleet: Repositories,
     /// The daemon's own environment, with its keys.
     pub(crate) env: Environment,
     /// Its state directory.

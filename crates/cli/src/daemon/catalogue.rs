@@ -5,10 +5,11 @@ use super::shelf::{Place, Shelf};
 use crate::context::{FOLDER, in_two, loop_files, read_bytes};
 use crate::error::CommandError;
 use loopwright::git::UserRepo;
+use loopwright::triggers::WatchedLoop;
 use loopwright_core::cadence::CadenceProblem;
 use loopwright_core::dispatch::Entry;
-use loopwright_core::spec::{CheckedSpec, read_loop_file};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use loopwright_core::spec::{CheckedSpec, LoopSpec, read_loop_file};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -46,6 +47,10 @@ pub(super) struct Catalogue {
     /// The loops that start by themselves; all when none is named.
     pub(super) only: Vec<String>,
     files: BTreeMap<String, Known>,
+    /// The file of each name, folded; a name that two files have is the one's that had it first.
+    names: BTreeMap<String, String>,
+    /// What was told of names that two files have.
+    twins: BTreeSet<String>,
 }
 
 #[derive(Debug)]
@@ -60,6 +65,8 @@ struct Known {
 struct Good {
     entry: Entry,
     after: Vec<Box<str>>,
+    /// What is to be watched besides time; most loops want nothing.
+    watched: Option<Box<WatchedLoop>>,
     text: Place,
 }
 
@@ -91,7 +98,8 @@ pub(super) enum Fallback {
 impl Catalogue {
     /// A repository nothing of which was read yet.
     pub(super) fn new(repo: UserRepo) -> Self {
-        Self { repo, only: Vec::new(), files: BTreeMap::new() }
+        let (names, twins) = (BTreeMap::new(), BTreeSet::new());
+        Self { repo, only: Vec::new(), files: BTreeMap::new(), names, twins }
     }
 
     /// Reads what changed.
@@ -108,7 +116,9 @@ impl Catalogue {
             (!same).then(|| Fresh { file: name.clone(), stamp, read: fresh(name, path, ground, shelf) })
         };
         let fresh: Vec<Fresh> = in_two(&names, read);
-        Ok(fresh.into_iter().filter_map(|fresh| self.take(fresh)).collect())
+        let mut changes: Vec<Change> = fresh.into_iter().filter_map(|fresh| self.take(fresh)).collect();
+        changes.extend(self.settle_names());
+        Ok(changes)
     }
 
     fn take(&mut self, fresh: Fresh) -> Option<Change> {
@@ -128,18 +138,40 @@ impl Catalogue {
         }
     }
 
-    /// The loops that can be used. Two files of one name are none; which of them is meant is for a person to say.
-    fn goods(&self) -> impl Iterator<Item = (&String, &Good)> {
-        let mut count: HashMap<String, u32> = HashMap::new();
-        for good in self.files.values().filter_map(|known| known.good.as_ref()) {
-            *count.entry(good.entry.key.name.to_lowercase()).or_default() += 1;
+    /// Gives each name to one file. Two new files of one name get none; which of them is meant is for a person to say.
+    fn settle_names(&mut self) -> Vec<Change> {
+        let mut of_name: BTreeMap<String, Vec<&String>> = BTreeMap::new();
+        for (file, known) in &self.files {
+            if let Some(good) = &known.good {
+                of_name.entry(good.entry.key.name.to_lowercase()).or_default().push(file);
+            }
         }
-        let meant = |name: &str| self.only.is_empty() || self.only.iter().any(|only| only == name);
-        let all = self.files.iter().filter_map(|(file, known)| Some((file, known.good.as_ref()?)));
-        all.filter(move |(_, good)| {
-            let name = &good.entry.key.name;
-            meant(name) && count.get(&name.to_lowercase()) == Some(&1)
-        })
+        let (mut names, mut twins, mut changes) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
+        for (name, files) in of_name {
+            let before = self.names.get(&name).filter(|before| files.contains(before));
+            let chosen = if let [only] = files.as_slice() { Some(*only) } else { before };
+            if files.len() > 1 {
+                let files: Vec<&str> = files.iter().map(|file| file.as_str()).collect();
+                let text = format!("{FOLDER}: the name `{name}` is in {}", files.join(" and "));
+                let fallback = if chosen.is_some() { Fallback::LastGood } else { Fallback::Nothing };
+                changes.extend((!self.twins.contains(&text)).then(|| Change::Broken(text.clone(), fallback)));
+                twins.insert(text);
+            }
+            names.extend(chosen.map(|file| (name, file.clone())));
+        }
+        (self.names, self.twins) = (names, twins);
+        changes
+    }
+
+    /// The loops that can be used.
+    fn goods(&self) -> impl Iterator<Item = (&String, &Good)> {
+        self.names.values().filter_map(|file| Some((file, self.good(file)?)))
+    }
+
+    fn good(&self, file: &String) -> Option<&Good> {
+        let good = self.files.get(file)?.good.as_ref()?;
+        let is_meant = self.only.is_empty() || self.only.iter().any(|only| **only == *good.entry.key.name);
+        is_meant.then_some(good)
     }
 
     /// What the dispatcher has to know.
@@ -152,9 +184,14 @@ impl Catalogue {
         self.goods().flat_map(|(_, good)| good.after.iter().map(|name| (&good.entry, name.as_ref())))
     }
 
+    /// What is to be watched besides time.
+    pub(super) fn watched(&self) -> Vec<WatchedLoop> {
+        self.goods().filter_map(|(_, good)| Some(good.watched.as_deref()?.clone())).collect()
+    }
+
     /// A loop as its file is now, or as it was when it was good last.
     pub(super) fn spec(&self, name: &str, shelf: &Mutex<Shelf>) -> Result<(String, CheckedSpec), String> {
-        let found = self.goods().find(|(_, good)| &*good.entry.key.name == name);
+        let found = self.names.get(&name.to_lowercase()).and_then(|file| Some((file, self.good(file)?)));
         let (file, good) = found.ok_or_else(|| format!("no loop is called `{name}`"))?;
         let shown = format!("{FOLDER}/{file}");
         let now = read_bytes(&self.repo.work_tree.join(&shown)).ok();
@@ -198,7 +235,13 @@ fn fresh(name: &str, path: &Path, ground: &Ground, shelf: &Mutex<Shelf>) -> Resu
     let entry = ground.entry(&spec).map_err(|problem| format!("{shown}: {problem}"))?;
     let text = shelf.lock().unwrap_or_else(PoisonError::into_inner).put(&bytes);
     let text = text.map_err(|error| format!("{shown}: keep it: {error}"))?;
-    Ok(Good { entry, after: spec.on.after.iter().map(|name| name.as_str().into()).collect(), text })
+    let after = spec.on.after.iter().map(|name| name.as_str().into()).collect();
+    Ok(Good { entry, after, watched: watched(&spec), text })
+}
+
+fn watched(spec: &LoopSpec) -> Option<Box<WatchedLoop>> {
+    let hears = !spec.on.files.is_empty() || !spec.on.push.is_empty();
+    hears.then(|| Box::new(WatchedLoop::from(spec)))
 }
 
 fn first(shown: &str, problems: &loopwright_core::spec::Problems) -> String {

@@ -11,6 +11,7 @@ use loopwright::probe::Work;
 use loopwright::proc::Cancel;
 use loopwright::round::{Bindings, RunRequest};
 use loopwright::takeover::Rebind;
+use loopwright::triggers::Watched;
 use loopwright::{Engine, EngineError};
 use loopwright_core::BoxFuture;
 use loopwright_core::config::RepoEntry;
@@ -67,6 +68,19 @@ impl Repositories {
         let total = number(said.total, Limits::default().total);
         let per_agent = said.agents.iter().map(|(agent, number)| (agent.as_str().into(), *number as usize));
         Ok(Limits { total, per_repo: number(said.repo, total), per_agent: per_agent.collect() })
+    }
+
+    /// What is to be watched besides time: a daemon that watches anything else would wake up for nothing.
+    pub(crate) fn watched(&self) -> Vec<Watched> {
+        let known = self.0.known();
+        let of = |catalogue: &Catalogue| Watched { repo: catalogue.repo.clone(), loops: catalogue.watched() };
+        known.values().map(of).filter(|watched| !watched.loops.is_empty()).collect()
+    }
+
+    /// The working copies that will be read. One that cannot be had now is told of when it is read.
+    pub(crate) async fn places(&self) -> Vec<PathBuf> {
+        let wanted = self.0.wanted().await.unwrap_or_default();
+        wanted.into_iter().map(|wanted| wanted.repo.work_tree).collect()
     }
 
     /// The working copies that were read last.

@@ -3,6 +3,7 @@
 
 mod catalogue;
 pub(crate) mod detach;
+mod ears;
 mod fleet;
 pub(crate) mod log;
 mod notify;
@@ -11,7 +12,7 @@ mod teller;
 mod watch;
 
 pub(crate) use fleet::Repositories;
-pub(crate) use teller::Teller;
+pub(crate) use teller::{Stamp, Teller};
 
 use crate::context::Context;
 use crate::control::{Hall, Peer, Shared, socket};
@@ -20,8 +21,9 @@ use crate::exit::Exit;
 use crate::panic;
 use crate::signals::Heard;
 use crate::verbs::Ended;
-use loopwright::Engine;
+use ears::Ears;
 use loopwright::daemon::{Daemon, Ended as DaemonEnded, Ending};
+use loopwright::{Engine, triggers};
 use notify::Notify;
 use serde_json::json;
 use std::path::PathBuf;
@@ -51,7 +53,7 @@ pub(crate) async fn run(cx: &Context, grace: Duration, terminal: Terminal) -> En
     panic::report_and_go_on();
     // From here on agents run beside us, and this process knows keys. A kernel that says no leaves what was before.
     let _ = loopwright::proc::make_undumpable();
-    let mut house = House::open(cx).await?;
+    let mut house = House::open(cx, terminal).await?;
     house.ready(cx, terminal).await?;
     let broke = house.live(cx).await;
     house.close(broke, grace).await
@@ -79,33 +81,42 @@ struct House {
     teller: Arc<Teller>,
     notify: Notify,
     watch: Watch,
+    triggers: triggers::Watch,
+    /// Asks it to end; one for its whole life, so that a second signal is not lost between two listeners.
+    end: Heard,
 }
 
 impl House {
-    async fn open(cx: &Context) -> Result<Self, CommandError> {
+    async fn open(cx: &Context, terminal: Terminal) -> Result<Self, CommandError> {
+        let end = Heard::of([SignalKind::interrupt(), SignalKind::terminate()]);
         let (state, _) = cx.state_dir()?;
         let engine = own(cx).await?;
         let failed = |what: &str, error| CommandError::failed(format!("{what}: {error}"));
         // Bound at once, so that commands wait for us instead of finding nobody; heard when everything stands.
         let listener = socket::bind(&state).await.map_err(|error| failed("open the control socket", error))?;
-        let watch = Watch::new().map_err(|error| failed("watch loop files", error))?;
-        let teller = Arc::new(Teller::new(&cx.out));
+        let mut watch = Watch::new().map_err(|error| failed("watch loop files", error))?;
+        let stamp = if terminal == Terminal::None { Stamp::Moment } else { Stamp::Clock };
+        let teller = Arc::new(Teller::new(&cx.out, stamp));
         let fleet = Repositories::new(cx, &teller)?;
+        // Watched before they are read, so that no change falls between.
+        watch.set(cx, &fleet.places().await);
         let told = Arc::clone(&teller) as _;
         let (daemon, ending) = Daemon::start(engine.clone(), Arc::new(fleet.clone()), fleet.limits()?, told).await?;
+        let ears = Ears { engine: engine.clone(), daemon: daemon.clone(), teller: Arc::clone(&teller) };
+        let clock = Arc::clone(&engine.settings().clock);
+        let triggers = triggers::Watch::start(engine.git().clone(), &state, clock, Arc::new(ears));
         let store = engine.settings().store.clone();
         let (env, place) = (cx.env.clone(), state.clone());
-        let shared =
-            Shared { engine: engine.clone(), daemon: daemon.clone(), fleet: fleet.clone(), env, state: place, store };
+        let shared = Shared { engine: engine.clone(), daemon: daemon.clone(), env, state: place, store };
         let hall = Hall::new(Arc::new(shared));
         tokio::spawn(Arc::clone(&hall).open(listener));
         let notify = Notify::new(cx.env.notify.clone());
         let ending = tokio::spawn(Ending::wait(ending));
-        Ok(Self { engine, state, daemon, ending, fleet, hall, teller, notify, watch })
+        Ok(Self { engine, state, daemon, ending, fleet, hall, teller, notify, watch, triggers, end })
     }
 
     async fn ready(&mut self, cx: &Context, terminal: Terminal) -> Result<(), CommandError> {
-        self.watch.set(cx, &self.fleet.work_trees());
+        self.listen(cx).await;
         let (pid, now) = (std::process::id(), self.daemon.snapshot().await?);
         let document = json!({"schema": 1, "daemon": {"pid": pid, "loops": now.loops, "state": self.state}});
         let loops = counted(now.loops, "loop");
@@ -113,6 +124,9 @@ impl House {
             let none = if now.loops == 0 { "\nno loops here yet: loopwright init writes one" } else { "" };
             format!("up: process {pid}, {loops}; Ctrl-C ends it; look with: loopwright status{none}")
         });
+        if let Some(frozen) = &now.frozen {
+            self.teller.warn(&format!("everything is stopped by {}: {}; loopwright thaw", frozen.by, frozen.why));
+        }
         self.notify.ready(&loops);
         if terminal == Terminal::None {
             self.teller.turn_to(log::Streams::take(&self.state));
@@ -121,15 +135,24 @@ impl House {
         Ok(())
     }
 
+    /// Watches what the loops that were read last want watched.
+    async fn listen(&mut self, cx: &Context) {
+        self.watch.set(cx, &self.fleet.work_trees());
+        self.triggers.set(self.fleet.watched()).await;
+    }
+
     /// Until it is asked to end, or cannot go on; answers with why in the latter case.
     async fn live(&mut self, cx: &Context) -> Option<String> {
-        let mut end = Heard::of([SignalKind::interrupt(), SignalKind::terminate()]);
         let mut hangup = Heard::of([SignalKind::hangup()]);
         loop {
             let again = tokio::select! {
-                () = end.next() => return None,
+                () = self.end.next() => return None,
                 ended = &mut self.ending => return Some(why(ended)),
-                () = hangup.next() => true,
+                // Without its terminal nobody looks after it any more; one that has none reads its files again.
+                () = hangup.next() => match cx.out.is_terminal() {
+                    true => return None,
+                    false => true,
+                },
                 changed = self.watch.changed() => match changed {
                     Ok(changed) => {
                         // Whoever is asked anything looks at the file that stops everything first.
@@ -143,8 +166,12 @@ impl House {
                     }
                 },
             };
-            if again && self.daemon.reload().await.is_ok() {
+            if again {
+                // A folder that has just come is watched before it is read, so that no change falls between.
                 self.watch.set(cx, &self.fleet.work_trees());
+                if self.daemon.reload().await.is_ok() {
+                    self.listen(cx).await;
+                }
             }
         }
     }
@@ -166,7 +193,6 @@ impl House {
     }
 
     async fn drain(&mut self, grace: Duration) -> Ended {
-        let mut end = Heard::of([SignalKind::interrupt(), SignalKind::terminate()]);
         self.daemon.drain(grace).await?;
         let mut asked = 1;
         loop {
@@ -175,7 +201,7 @@ impl House {
                     Ok(DaemonEnded::Drained) => Ok(Exit::DONE),
                     ended => Err(CommandError::failed(why(ended))),
                 },
-                () = end.next() => {
+                () = self.end.next() => {
                     asked += 1;
                     if asked > 2 {
                         socket::remove(&self.state);

@@ -8,6 +8,7 @@ use loopwright::daemon::{News, Told};
 use loopwright::takeover::Taken;
 use loopwright_core::dispatch::{Fate, LoopKey, Notice, Receipt};
 use loopwright_core::outcome::RoundOutcome;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 /// As many receipts of one moment are told one by one.
@@ -16,18 +17,29 @@ const RECEIPTS_TOLD: usize = 20;
 /// What comes sooner than this is not announced.
 const SOON_MS: i64 = 5_000;
 
+/// How lines say when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stamp {
+    /// The time of day: somebody looks.
+    Clock,
+    /// Day and time: it is read later.
+    Moment,
+}
+
 /// Says it.
 pub(crate) struct Teller {
     out: Output,
+    stamp: Stamp,
     log: OnceLock<Streams>,
     /// The moment that was announced last.
     next: Mutex<Option<i64>>,
+    is_ending: AtomicBool,
 }
 
 impl Teller {
     /// Where the command prints.
-    pub(crate) fn new(out: &Output) -> Self {
-        Self { out: out.twin(), log: OnceLock::new(), next: Mutex::new(None) }
+    pub(crate) fn new(out: &Output, stamp: Stamp) -> Self {
+        Self { out: out.twin(), stamp, log: OnceLock::new(), next: Mutex::new(None), is_ending: AtomicBool::new(false) }
     }
 
     /// From now on it is the log that is written to.
@@ -48,7 +60,10 @@ impl Teller {
 
     fn line(&self, look: Option<Look>, word: &str, text: &str) {
         let now = now_ms();
-        let at = if self.log.get().is_some() { moment(now) } else { format!("{}Z", clock(now)) };
+        let at = match self.stamp {
+            Stamp::Moment => moment(now),
+            Stamp::Clock => format!("{}Z", clock(now)),
+        };
         let word = format!("{word:<9}");
         let word = look.map_or(word.clone(), |look| self.out.look(look, &word));
         let line = format!("{} {word} {}", self.out.look(Look::Dim, &at), safe(text));
@@ -89,12 +104,12 @@ impl Teller {
     fn sleeps(&self, until_ms: Option<i64>) {
         let now = now_ms();
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        if *next == until_ms {
+        if *next == until_ms || self.is_ending.load(Ordering::Relaxed) {
             return;
         }
         *next = until_ms;
         if let Some(at) = until_ms.filter(|at| *at > now + SOON_MS) {
-            self.say("next", &format!("due {}, {}", moment(at), until(at, now)));
+            self.say("next", &format!("{}, {}", moment(at), until(at, now)));
         }
     }
 
@@ -185,7 +200,11 @@ impl Told for Teller {
             }
             News::Thawed => self.say("thawed", "loops start again"),
             News::Draining { running, until_ms } => {
+                self.is_ending.store(true, Ordering::Relaxed);
                 let rounds = crate::error::counted(*running, "round");
+                if *running == 0 {
+                    return self.say("ending", "nothing is under way");
+                }
                 self.say(
                     "ending",
                     &format!("{rounds} under way, cancelled at {}Z; once more ends them now", clock(*until_ms)),

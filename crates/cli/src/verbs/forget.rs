@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::error::{CommandError, counted};
 use crate::exit::Exit;
 use crate::output::safe;
-use crate::signals::{self, Running};
+use crate::signals::Running;
 use crate::view::SCHEMA;
 use loopwright::forget::{Forget, Forgotten};
 use serde_json::json;
@@ -26,7 +26,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     let repo = cx.repo().await?;
     is_known(cx, &repo, &args.name).await?;
-    let cancel = signals::cancel(&Running::default());
+    let cancel = cx.cancel(&Running::default());
     let engine = cx.owner(Some(&repo), &cancel).await?;
     let forget =
         Forget { repo: repo.id.clone(), loop_name: args.name.clone(), item: args.item.clone(), actor: cx.actor() };

@@ -8,8 +8,10 @@ use crate::posting::{self, Posting};
 use crate::progress::Screen;
 use crate::signals::Running;
 use crate::story;
+use crate::view::loops::stop_file;
 use clap::builder::NonEmptyStringValueParser;
 use loopwright::Engine;
+use loopwright::daemon::STOP_FLAG;
 use loopwright::git::UserRepo;
 use loopwright::round::{Bindings, RunRequest};
 use loopwright_core::outcome::RoundOutcome;
@@ -63,6 +65,7 @@ pub(crate) async fn perform(cx: &Context, repo: &UserRepo, bind: &Bindings, requ
     let running = Running::default();
     let cancel = cx.cancel(&running);
     let engine = cx.owner(Some(repo), &cancel).await?;
+    unless_stopped(cx, &engine).await?;
     if cancel.is_cancelled() {
         return Err(CommandError::new(Kind::Interrupted, "interrupted before the round began"));
     }
@@ -73,6 +76,15 @@ pub(crate) async fn perform(cx: &Context, repo: &UserRepo, bind: &Bindings, requ
     };
     engine.close().await?;
     told
+}
+
+/// Nothing starts while everything is stopped, by hand neither. A daemon looks itself.
+async fn unless_stopped(cx: &Context, engine: &Engine) -> Result<(), CommandError> {
+    let flag = engine.store().flags().await?.into_iter().find(|flag| flag.name == STOP_FLAG);
+    let why = flag.map(|flag| format!("by {}: {}", flag.actor, flag.why));
+    let Some(why) = why.or_else(|| stop_file(cx).map(|why| format!("by the file STOP: {why}"))) else { return Ok(()) };
+    engine.close().await?;
+    Err(CommandError::refused(format!("everything is stopped {why}")).hint("let loops start again: loopwright thaw"))
 }
 
 /// The loop as it will run: checked, with the configuration's agents where it names none, and nothing against it.

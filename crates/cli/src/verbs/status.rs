@@ -79,7 +79,7 @@ fn page(status: &Status, cx: &Context) -> String {
     let mut page = status.render(now_ms(), cx.out.width());
     let invalid = status.loops.iter().filter(|line| line.status.word() == "invalid").count();
     if let Some(why) = &status.stopped {
-        page.push_str(&format!("\n\neverything is stopped {}: loopwright thaw", safe(why)));
+        page.push_str(&format!("\n\neverything is stopped {}\nlet loops start again: loopwright thaw", safe(why)));
     }
     let is_timed = status.loops.iter().any(|line| line.next.is_some());
     match &status.daemon {

@@ -65,9 +65,10 @@ async fn end(cx: &Context, now: bool) -> Ended {
     let pid = peer.pid.and_then(Pid::from_raw).ok_or_else(unknown)?;
     let process = pidfd_open(pid, PidfdFlags::NONBLOCK).map_err(|error| gone(pid, error))?;
     drop(peer);
-    let times = if now { 2 } else { 1 };
-    for _ in 0..times {
-        pidfd_send_signal(&process, Signal::TERM).map_err(|error| gone(pid, error))?;
+    // Two of a kind could become one on their way.
+    let signals = if now { &[Signal::TERM, Signal::INT][..] } else { &[Signal::TERM] };
+    for signal in signals {
+        pidfd_send_signal(&process, *signal).map_err(|error| gone(pid, error))?;
     }
     cx.out.note(&format!("asked the daemon, process {}, to end; waiting for its rounds", pid.as_raw_nonzero()));
     ended(&process).map_err(|error| CommandError::failed(format!("wait for the daemon: {error}")))?;

@@ -2,7 +2,7 @@
 
 use super::Ended;
 use crate::context::Context;
-use crate::daemon::{Repositories, Teller, own};
+use crate::daemon::{Repositories, Stamp, Teller, own};
 use crate::error::counted;
 use crate::exit::Exit;
 use crate::view::time::moment;
@@ -16,7 +16,7 @@ pub(crate) async fn run(cx: &Context) -> Ended {
     // From here on agents run beside us, and this process knows keys. A kernel that says no leaves what was before.
     let _ = loopwright::proc::make_undumpable();
     let engine = own(cx).await?;
-    let teller = Arc::new(Teller::new(&cx.out));
+    let teller = Arc::new(Teller::new(&cx.out, Stamp::Clock));
     let fleet = Repositories::new(cx, &teller)?;
     let limits = fleet.limits()?;
     let ticked = tick(engine.clone(), Arc::new(fleet), limits, teller).await;

@@ -7,6 +7,7 @@ use super::{NOTHING, SCHEMA};
 use crate::error::CommandError;
 use crate::output::Table;
 use loopwright::clock;
+use loopwright::daemon::STOP_FLAG;
 use loopwright::store::{LoopRow, RoundRow, ScheduleRow, SpendChange, Store};
 use loopwright_core::cadence::Schedule;
 use loopwright_core::spec::SandboxMode;
@@ -133,7 +134,7 @@ impl Known {
         }
         known.schedules =
             store.schedules().await?.into_iter().map(|row| (key(&row.repo, &row.loop_name), row)).collect();
-        let stop = store.flags().await?.into_iter().find(|flag| flag.name == "stop");
+        let stop = store.flags().await?.into_iter().find(|flag| flag.name == STOP_FLAG);
         known.stopped = stop.map(|flag| format!("since {} by {}: {}", moment(flag.at_ms), flag.actor, flag.why));
         let spends = store.spends(&known.day).await?;
         known.spends = spends.into_iter().map(|row| (key(&row.repo, &row.loop_name), row)).collect();

@@ -98,6 +98,10 @@ fn a_stop_lets_rounds_end_and_a_second_signal_interrupts_them() {
     daemon.signal("TERM");
     assert!(daemon.ended().success(), "{}", daemon.said());
     assert_eq!(rounds_of(&world, "slow")[0]["outcome"], "interrupted");
+    let mut daemon = world.up();
+    daemon.wait_for("start     slow");
+    assert!(world.run("stop --now").success().stdout().contains("has ended"));
+    assert!(daemon.ended().success(), "{}", daemon.said());
 }
 
 #[test]
@@ -141,7 +145,10 @@ fn the_file_stop_stops_everything_with_and_without_a_daemon() {
     assert_eq!(world.json("stop --all")["frozen"], true);
     let ticked = world.json("tick");
     assert_eq!(ticked["rounds"].as_array().map(Vec::len), Some(0), "{ticked}");
+    let refused = world.run("run look").code(15);
+    assert!(refused.stderr().contains("everything is stopped by ada"), "{}", refused.stderr());
     assert_eq!(world.json("thaw")["thawed"], true);
+    assert_eq!(world.run("run look --json").success().json()["outcome"], "reported");
 }
 
 #[test]
@@ -217,4 +224,50 @@ fn two_ticks_of_one_moment_start_a_loop_once() {
     let held = world.run("tick").code(1);
     assert!(held.stderr().contains(&format!("process {}", daemon.pid())), "{}", held.stderr());
     assert!(held.stderr().contains("a daemon runs"), "{}", held.stderr());
+}
+
+#[test]
+fn a_push_and_a_changed_file_make_loops_due() {
+    let world = World::new();
+    world.add("pushed", "check: none\non: { push: [main] }\n", REPORT);
+    world.add("touched", "check: none\non: { files: [\"notes/**\"] }\n", REPORT);
+    world.repo.write("notes/a.md", "one\n").commit("notes");
+    let daemon = world.up();
+    let why = world.run("why pushed").success().stdout();
+    assert!(why.contains("waits for push to main"), "{why}");
+    world.repo.write("notes/a.md", "two\n");
+    daemon.wait_for("start     touched");
+    world.repo.commit("more");
+    daemon.wait_for("start     pushed");
+    daemon.wait_for("end       pushed");
+    daemon.stop();
+}
+
+#[test]
+fn a_probe_that_says_no_leaves_a_receipt_and_no_round() {
+    let world = World::new();
+    world.add("idle", "check: none\non: { every: 1s, probe: { run: [\"false\"] } }\n", REPORT);
+    let daemon = world.up();
+    daemon.wait_for("skip      idle no-work");
+    daemon.stop();
+    assert_eq!(rounds_of(&world, "idle").len(), 0);
+}
+
+#[test]
+fn repositories_of_the_configuration_are_looked_after_with_the_loops_that_are_named() {
+    let world = beating();
+    world.add("other", "check: none\non: { every: 1s }\n", REPORT);
+    let config = world.env.root().join("config/loopwright/config.yaml");
+    std::fs::create_dir_all(config.parent().expect("a folder")).expect("it can be made");
+    let text =
+        format!("repos:\n  - path: {}\n    loops: [beat]\n  - /nowhere\nconcurrency: 2\n", world.repo.path().display());
+    std::fs::write(&config, text).expect("it can be written");
+    let mut command = world.env.command(world.env.root());
+    command.args(["up"]);
+    let daemon = crate::world::Daemon::spawn(command);
+    daemon.wait_for("up: process");
+    daemon.wait_for("the repository `/nowhere` of your configuration");
+    daemon.wait_for("end       beat");
+    daemon.stop();
+    assert_eq!(rounds_of(&world, "other").len(), 0);
 }

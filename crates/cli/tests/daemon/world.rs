@@ -84,7 +84,13 @@ impl Daemon {
     /// Starts one without waiting for anything.
     pub(crate) fn start(world: &World, line: &str) -> Self {
         let mut command = world.env.command(world.repo.path());
-        command.args(line.split(' ')).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(line.split(' '));
+        Self::spawn(command)
+    }
+
+    /// The same with a command of one's own.
+    pub(crate) fn spawn(mut command: std::process::Command) -> Self {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the binary can be started");
         let lines = Arc::<Mutex<Vec<String>>>::default();
         collect(child.stdout.take().expect("piped"), &lines);

@@ -19,7 +19,7 @@ use loopwright_core::dispatch::{Frozen, Input, LoopKey, Why};
 use std::sync::Arc;
 
 /// The global stop's name among the flags.
-pub(super) const STOP_FLAG: &str = "stop";
+pub const STOP_FLAG: &str = "stop";
 /// Who the file is, as an actor.
 pub(super) const BY_FILE: &str = "file";
 

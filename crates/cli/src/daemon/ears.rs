@@ -1,0 +1,45 @@
+//! What triggers hear, handed to the daemon: a signal is durable before its loop is due.
+
+use super::teller::Teller;
+use loopwright::daemon::Daemon;
+use loopwright::round::Heard;
+use loopwright::store::SignalRow;
+use loopwright::triggers::{New, Signals};
+use loopwright::{BoxFuture, Engine, EngineError};
+use std::sync::Arc;
+
+/// Hears for a daemon.
+pub(super) struct Ears {
+    pub(super) engine: Engine,
+    pub(super) daemon: Daemon,
+    pub(super) teller: Arc<Teller>,
+}
+
+impl Signals for Ears {
+    fn signal(&self, signal: SignalRow) -> BoxFuture<'_, Result<New, EngineError>> {
+        Box::pin(async move {
+            // What is taken already only says where the watching began.
+            let heard = match signal.taken_ms {
+                Some(_) => self.engine.keep_signal(signal).await?,
+                None => self.daemon.signal(signal).await?,
+            };
+            Ok(match heard {
+                Heard::First => New::Yes,
+                Heard::Again => New::Known,
+            })
+        })
+    }
+
+    fn has_any<'a>(
+        &'a self,
+        repo: &'a str,
+        loop_name: &'a str,
+        prefix: &'a str,
+    ) -> BoxFuture<'a, Result<bool, EngineError>> {
+        Box::pin(async move { Ok(self.engine.store().has_signal(repo, loop_name, prefix).await?) })
+    }
+
+    fn note(&self, text: &str) {
+        self.teller.warn(text);
+    }
+}
