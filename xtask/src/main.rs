@@ -26,7 +26,9 @@ usage: cargo xtask VERB
   setup            install what the tests need (git, PostgreSQL, Python, Node, cargo-nextest, the agents' CLIs)
   test [FILTER]    set-up, format, lints, docs, tidy, all tests; with FILTER only the tests it names
   hostile [FILTER] hostile agents against the real program, as root and as an ordinary user, told as a table
-  soak [--kills N] kill the real program at random moments (200 by default) and check what is left
+  soak [--kills N] [--rounds N]
+                   kill `run` at random moments (200 by default) and the daemon through so many rounds (1000)
+                   and check what is left
   trust [--sample N] [--all] [--seed S] [--class C] [--program P] [--json]
                    how often a wrong change ships and a right one does not, beside a plain exit-code gate
   bench [NAME...]  measure the release build against the machine's floor and bare git (start, overhead, round, status,

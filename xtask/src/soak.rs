@@ -1,5 +1,8 @@
-//! `cargo xtask soak [--kills N] [--seed S]`: kills the real program at random moments and looks whether the promises stand:
-//! every round ends, nothing ships twice, no process is left, the chain is whole.
+//! `cargo xtask soak [--kills N] [--rounds N] [--seed S]`: kills the real program at random moments and looks whether the
+//! promises stand: every round ends, nothing ships twice, no process is left, the chain is whole. First `run`, so many kills;
+//! then the daemon, through so many rounds of many loops.
+
+mod daemon;
 
 use crate::command::{self, cargo};
 use serde_json::Value;
@@ -42,20 +45,22 @@ verdict pass correctness=5@sum.sh:2 scope=5@gate:tests tests=4@gate:tests
 /// What the command line asks for.
 pub(crate) struct Soak {
     kills: u32,
+    rounds: usize,
     seed: u64,
 }
 
 impl Soak {
-    /// Reads `--kills N` and `--seed S`.
+    /// Reads `--kills N`, `--rounds N` and `--seed S`.
     pub(crate) fn of(words: &[&str]) -> Result<Self, String> {
-        let mut soak = Self { kills: 200, seed: std::process::id().into() };
+        let mut soak = Self { kills: 200, rounds: 1_000, seed: std::process::id().into() };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             let number = words.next().and_then(|text| text.parse::<u64>().ok());
             match (*word, number) {
                 ("--kills", Some(number)) => soak.kills = u32::try_from(number).map_err(|_| "too many kills")?,
+                ("--rounds", Some(number)) => soak.rounds = usize::try_from(number).map_err(|_| "too many rounds")?,
                 ("--seed", Some(number)) => soak.seed = number,
-                _ => return Err(format!("soak takes --kills N and --seed S, not `{word}`")),
+                _ => return Err(format!("soak takes --kills N, --rounds N and --seed S, not `{word}`")),
             }
         }
         Ok(soak)
@@ -65,6 +70,16 @@ impl Soak {
         let mut build = cargo();
         build.args(["build", "--quiet", "-p", "loopwright-cli"]);
         command::run(build)?;
+        if self.kills > 0 {
+            self.kill_runs()?;
+        }
+        if self.rounds > 0 {
+            daemon::run(self.rounds, self.seed)?;
+        }
+        Ok(())
+    }
+
+    fn kill_runs(&self) -> Result<(), String> {
         let world = World::new()?;
         println!("soak: {} kills, seed {}", self.kills, self.seed);
         let begun = Instant::now();
@@ -135,15 +150,20 @@ struct World {
 
 impl World {
     fn new() -> Result<Self, String> {
-        let root = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let world = Self { root, binary: command::root().join("target/debug/loopwright") };
-        let repo = world.repo();
         let files = [
             ("sum.sh", "#!/bin/sh\necho $(($1 - $2))\n"),
             ("tests/run.sh", "test \"$(sh sum.sh 2 3)\" = 5 && echo 'ok 1 - adds'\n"),
             (".loopwright/loops/mend.md", LOOP),
             (".loopwright/mend.script", SCRIPT),
         ];
+        Self::with(&files.map(|(name, text)| (name.to_owned(), text.to_owned())))
+    }
+
+    /// A repository with these files in its first commit.
+    fn with(files: &[(String, String)]) -> Result<Self, String> {
+        let root = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let world = Self { root, binary: command::root().join("target/debug/loopwright") };
+        let repo = world.repo();
         for (name, text) in files {
             let path = repo.join(name);
             let folder = path.parent().unwrap_or(&repo);
@@ -151,7 +171,7 @@ impl World {
                 .and_then(|()| std::fs::write(&path, text))
                 .map_err(|error| error.to_string())?;
         }
-        for words in [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "-q", "-m", "a sum with a bug"]] {
+        for words in [&["init", "-q", "-b", "main"][..], &["add", "-A"], &["commit", "-q", "-m", "first"]] {
             let mut git = command::program("git");
             git.current_dir(&repo).args(["-c", "user.name=t", "-c", "user.email=t@localhost"]).args(words);
             command::run(git)?;

@@ -72,7 +72,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "soak",
         when: When::Whole,
-        work: Work::Inside(|| soak::Soak::of(&["--kills", "25"]).and_then(|soak| soak.run())),
+        work: Work::Inside(|| soak::Soak::of(&["--kills", "25", "--rounds", "40"]).and_then(|soak| soak.run())),
     },
     // Every class of makers once, and some twice; all crossings are `cargo xtask trust`.
     Step {
