@@ -47,7 +47,7 @@ pub(super) fn run(rounds: usize, seed: u64) -> Result<(), String> {
     while seen.rounds() < rounds {
         let number = next(&mut random);
         let delay = Duration::from_millis(DELAY_MS.start + number % (DELAY_MS.end - DELAY_MS.start));
-        let daemon = if number % 5 == 0 { started(&world)?.0 } else { ready(&world)? };
+        let daemon = if number.is_multiple_of(5) { started(&world)?.0 } else { ready(&world)? };
         if !killed(daemon, delay) {
             return Err(format!("the daemon ended by itself after {kills} kills: see {}", world.state().display()));
         }
