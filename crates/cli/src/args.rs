@@ -63,6 +63,8 @@ pub(crate) enum Verb {
     Resume(verbs::pause::ResumeArgs),
     /// Have the system start the daemon: a systemd user unit or a launchd agent
     Service(verbs::service::Args),
+    /// Add or remove git hooks that tell the daemon when a branch moved
+    Hooks(verbs::hooks::Args),
     /// Print the effective configuration and where each value came from
     Config,
     /// Print the JSON Schema of loop files

@@ -4,9 +4,11 @@
 
 mod fleet;
 mod providers;
+mod webhooks;
 
 pub use fleet::{Concurrency, RepoEntry};
 pub use providers::{KeySource, KeyStyle, ProviderConfig, built_in};
+pub use webhooks::{SecretPlace, WebhooksConfig};
 
 use crate::budget::Allowance;
 use crate::spec::path::Path;
@@ -94,6 +96,8 @@ pub struct Config {
     pub providers: BTreeMap<String, ProviderConfig>,
     /// Agents whose own sign-in loops may use; only the user's own file may name them.
     pub logins: Vec<AgentUse>,
+    /// Inbound webhooks; only the user's own file may name them.
+    pub webhooks: WebhooksConfig,
 }
 
 /// Ceilings that many loops share. Each source may only tighten what another one said.
@@ -117,7 +121,7 @@ impl SharedBudget {
     }
 }
 
-const KEYS: [&str; 17] = [
+const KEYS: [&str; 18] = [
     "forge",
     "state_dir",
     "store",
@@ -135,6 +139,7 @@ const KEYS: [&str; 17] = [
     "budget",
     "providers",
     "logins",
+    "webhooks",
 ];
 
 /// Reads a configuration file. `file` is the name messages show.
@@ -176,6 +181,7 @@ fn read(root: &At<'_>) -> Config {
     fields.set("budget", &mut config.budget, budget);
     fields.set("providers", &mut config.providers, providers::read);
     fields.set("logins", &mut config.logins, providers::read_logins);
+    fields.set("webhooks", &mut config.webhooks, webhooks::read);
     config
 }
 
@@ -371,6 +377,7 @@ impl Config {
         self.prices.extend(over.prices);
         self.budget = self.budget.tightest(over.budget);
         self.providers.extend(over.providers);
+        self.webhooks = self.webhooks.merge(over.webhooks);
         for agent in over.logins {
             if !self.logins.contains(&agent) {
                 self.logins.push(agent);
@@ -429,6 +436,7 @@ impl Config {
             settings.some(&format!("providers.{name}"), Some(provider));
         }
         settings.some("logins", (!self.logins.is_empty()).then_some(&self.logins));
+        settings.some("webhooks", (!self.webhooks.is_default()).then_some(&self.webhooks));
         settings.0
     }
 }

@@ -2,6 +2,7 @@
 
 mod triggers {
     mod delivering;
+    mod hooking;
     pub(crate) mod sink;
     mod watching;
 }

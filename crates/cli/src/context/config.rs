@@ -81,6 +81,7 @@ fn misplaced(config: &Config) -> impl Iterator<Item = (String, &'static str)> {
         (!config.repos.is_empty(), "`repos`: a repository does not decide about other repositories", own),
         (config.concurrency != Concurrency::default(), "`concurrency`: a repository does not decide about others", own),
         (!config.logins.is_empty(), "`logins`: a repository does not decide who gets your sign-in", own),
+        (!config.webhooks.is_default(), "`webhooks`: a repository does not decide who may start your loops", own),
     ];
     rules.into_iter().filter(|(is_said, ..)| *is_said).map(|(_, text, hint)| (text.to_owned(), hint))
 }

@@ -12,6 +12,7 @@ mod loops;
 mod objections;
 pub(crate) mod prompts;
 mod providers;
+mod webhooks;
 mod zone;
 
 pub(crate) use bindings::script_path;

@@ -118,6 +118,9 @@ impl Context {
                 settings.known_secrets = settings.known_secrets.clone().with(&name, key.trim());
             }
         }
+        for secret in self.webhook_secrets(&effective.config().webhooks) {
+            settings.known_secrets = settings.known_secrets.clone().with("WEBHOOK", &secret);
+        }
         settings.logins = self.logins(effective);
         for login in &settings.logins {
             for secret in login.secrets().unwrap_or_default() {
@@ -133,7 +136,12 @@ impl Context {
 
     /// A key and where it comes from, or why there is none.
     fn key(&self, config: &ProviderConfig) -> Result<(String, String), String> {
-        match &config.key {
+        self.secret_at(&config.key)
+    }
+
+    /// What stands at a place that the configuration names, and the place; or why there is nothing.
+    pub(super) fn secret_at(&self, source: &KeySource) -> Result<(String, String), String> {
+        match source {
             KeySource::Env(names) => {
                 let set = |name: &String| Some((self.env.secrets.get(name)?.to_owned(), name.clone()));
                 let found = names.iter().filter_map(set).find(|(key, _)| !key.trim().is_empty());

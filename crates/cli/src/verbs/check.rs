@@ -1,11 +1,12 @@
 //! `check [LOOP]`: everything that can be known to be wrong before a round, all of it at once.
 
 use super::Ended;
-use crate::context::{Context, FOLDER, Finding, LoopFile, Objections, error_of, prompts};
+use crate::context::{Context, FOLDER, Finding, LoopFile, Loops, Objections, error_of, prompts};
 use crate::error::counted;
 use crate::exit::Exit;
 use crate::output::{Look, safe};
 use loopwright::boundary::{self, Host};
+use loopwright_core::after::{self, AfterProblem, Follower};
 use loopwright_core::round::BoundaryLevel;
 use serde::Serialize;
 
@@ -56,7 +57,57 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
         lines.push(line(file, &found));
         problems.extend(found.findings);
     }
+    follow(&loops, args.name.as_deref(), &mut lines, &mut problems);
     Ok(finish(cx, &Document { schema: 1, loops: lines, problems }))
+}
+
+/// Who follows whom: what is wrong goes to the loop that says so.
+fn follow(loops: &Loops, only: Option<&str>, lines: &mut [Line], problems: &mut Vec<Finding>) {
+    let has = |file: &LoopFile| file.spec.on.probe.is_some();
+    let all = loops.loops.iter();
+    let followers: Vec<Follower<'_>> =
+        all.clone().map(|file| Follower { name: &file.spec.name, after: &file.spec.on.after, has_probe: has(file) }).collect();
+    // A file that cannot be used as it is may well be the loop that another one follows.
+    let broken: Vec<String> = loops.findings.iter().map(|found| stem(&found.file)).collect();
+    let known = all.clone().map(|file| file.spec.name.as_str()).chain(broken.iter().map(String::as_str)).collect();
+    for problem in after::problems(&followers, &known) {
+        let (names, text, hint) = match problem {
+            AfterProblem::Unknown { name, after, near } => {
+                let hint = near.map(|near| format!("did you mean `{near}`?"));
+                (vec![name], format!("`on.after` names `{after}`, and there is no such loop"), hint)
+            }
+            AfterProblem::Ring { ring, rests: true } => {
+                let note = format!("it is in a ring that rests only when a probe finds no work: {}", shown(&ring));
+                lines.iter_mut().filter(|line| ring.contains(&line.name)).for_each(|line| line.notes.push(note.clone()));
+                continue;
+            }
+            AfterProblem::Ring { ring, rests: false } => {
+                let hint = "take one `after` away, or give one of them a `probe`".to_owned();
+                let text = format!("`on.after` makes a ring without end: {}", shown(&ring));
+                (ring, text, Some(hint))
+            }
+        };
+        let Some(file) = all.clone().find(|file| names.contains(&file.spec.name) && only.is_none_or(|only| file.spec.name == only))
+        else {
+            continue;
+        };
+        lines.iter_mut().filter(|line| line.name == file.spec.name).for_each(|line| line.ok = false);
+        let finding = Finding::of_file(file.file.clone(), text);
+        problems.push(match hint {
+            Some(hint) => finding.with_hint(&hint),
+            None => finding,
+        });
+    }
+}
+
+fn shown(ring: &[String]) -> String {
+    let names: Vec<String> = ring.iter().chain(ring.first()).map(|name| format!("`{name}`")).collect();
+    names.join(" → ")
+}
+
+fn stem(file: &str) -> String {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    name.split('.').next().unwrap_or(name).to_owned()
 }
 
 /// What holds the loop on this machine, where that is not what it should be.

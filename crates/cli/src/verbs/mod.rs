@@ -12,6 +12,7 @@ pub(crate) mod doctor;
 pub(crate) mod forget;
 pub(crate) mod gates;
 pub(crate) mod gc;
+pub(crate) mod hooks;
 pub(crate) mod inbox;
 pub(crate) mod init;
 pub(crate) mod logs;
@@ -106,6 +107,7 @@ fn here(verb: Verb, cx: &Context) -> Ended {
         Verb::Pause(args) => owning(pause::pause(args, cx)),
         Verb::Resume(args) => owning(pause::resume(args, cx)),
         Verb::Service(args) => reading(service::run(args, cx)),
+        Verb::Hooks(args) => reading(hooks::run(args, cx)),
         Verb::Schema => schema::run(cx),
         Verb::Prompts(args) => reading(prompts::run(args, cx)),
         Verb::Schedule(args) => reading(schedule::run(args, cx)),

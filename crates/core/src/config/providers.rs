@@ -161,11 +161,11 @@ fn key(fields: &Fields<'_>, findings: &Findings<'_>) -> Option<KeySource> {
 }
 
 /// A problem that is told without its line: what stands there may be a key that somebody pasted.
-fn secret(findings: &Findings<'_>, what: &str, hint: &str) {
+pub(super) fn secret(findings: &Findings<'_>, what: &str, hint: &str) {
     findings.add(ProblemKind::Value, Place::default(), what.to_owned(), Some(hint.to_owned()));
 }
 
-fn is_variable(name: &str) -> bool {
+pub(super) fn is_variable(name: &str) -> bool {
     let plain = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     (1..=64).contains(&name.len()) && name.chars().all(plain) && !name.starts_with(|c: char| c.is_ascii_digit())
 }

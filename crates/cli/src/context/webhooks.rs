@@ -1,0 +1,46 @@
+//! Inbound webhooks as this user has them: secrets are read here from where the configuration says they are, and go to the
+//! listener and among the values that nobody may keep or send, and nowhere else.
+
+use super::Context;
+use crate::error::CommandError;
+use loopwright::triggers::{Secret, WebhookOptions};
+use loopwright_core::config::{SecretPlace, WebhooksConfig};
+use std::net::SocketAddr;
+
+impl Context {
+    /// What a listener for deliveries is told; none when neither the flag nor the configuration names an address.
+    pub(crate) fn webhooks(&self, listen: Option<SocketAddr>) -> Result<Option<WebhookOptions>, CommandError> {
+        let config = self.config(None)?.config().webhooks.clone();
+        let Some(listen) = listen.or(config.listen) else { return Ok(None) };
+        let mut options = WebhookOptions::new(listen);
+        for (source, place) in &config.secrets {
+            let secret = self.webhook_secret(place).map_err(|why| {
+                CommandError::invalid(format!("the webhook secret of `{source}`: {why}"))
+                    .hint("`webhooks.secrets` in your own configuration says where it is")
+            })?;
+            options.secrets.insert(source.clone(), secret);
+        }
+        if options.secrets.is_empty() {
+            let hint = "add `webhooks: { secrets: { github: { env: GITHUB_WEBHOOK_SECRET } } }` to your own configuration";
+            return Err(CommandError::invalid("no delivery could be believed: there is no webhook secret").hint(hint));
+        }
+        options.trusted = config.trusted;
+        options.own = config.own;
+        Ok(Some(options))
+    }
+
+    /// The texts of all secrets that can be read.
+    pub(super) fn webhook_secrets(&self, config: &WebhooksConfig) -> Vec<String> {
+        let places = config.secrets.values().flat_map(|place| [Some(&place.now), place.previous.as_ref()]);
+        places.flatten().filter_map(|source| Some(self.secret_at(source).ok()?.0.trim().to_owned())).collect()
+    }
+
+    fn webhook_secret(&self, place: &SecretPlace) -> Result<Secret, String> {
+        let read = |source| self.secret_at(source).map(|(text, _)| text);
+        let secret = Secret::new(&read(&place.now)?).map_err(|error| error.to_string())?;
+        match &place.previous {
+            Some(before) => secret.or_previous(&read(before)?).map_err(|error| error.to_string()),
+            None => Ok(secret),
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! `hooks install|uninstall|status`: git hooks that tell the daemon to look when a branch moved. The daemon sees most moves
+//! without them; they help where the kernel tells nothing, such as on network file systems.
+
+use super::Ended;
+use crate::context::Context;
+use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::output::safe;
+use loopwright::triggers::hooks::{HookState, Hooks};
+use serde_json::json;
+use std::path::PathBuf;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum What {
+    /// Add a marked block to the repository's hooks; what is in them stays
+    Install,
+    /// Take the marked block out again
+    Uninstall,
+    /// Say which hooks have it
+    Status,
+}
+
+pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+    let repo = cx.repo().await?;
+    let (state, _) = cx.state_dir()?;
+    let hooks = Hooks::of(&cx.git(), &repo, &state, cx.env.home.as_deref(), &configs(cx)).await?;
+    let done = match args.what {
+        What::Install => hooks.install(),
+        What::Uninstall => hooks.uninstall(),
+        What::Status => hooks.status(),
+    };
+    let stands = done.map_err(|error| {
+        CommandError::failed(format!("hooks in `{}`: {error}", hooks.folder.display()))
+            .hint("the daemon watches branches by itself; hooks only help where that cannot be")
+    })?;
+    let lines: Vec<_> = stands.iter().map(|(name, state)| json!({"hook": name, "state": state.word()})).collect();
+    let document = json!({"schema": 1, "folder": hooks.folder, "hooks": lines});
+    cx.out.answer(&document, || {
+        let lines = stands.iter().map(|(name, state)| format!("{name:<13} {}", told(state)));
+        let folder = safe(&hooks.folder.display().to_string()).to_string();
+        std::iter::once(format!("hooks in {folder}")).chain(lines).collect::<Vec<_>>().join("\n")
+    });
+    let is_left_out = |(_, state): &(&str, HookState)| matches!(state, HookState::Unsuited(_) | HookState::Asleep);
+    let failed = matches!(args.what, What::Install) && stands.iter().any(is_left_out);
+    Ok(if failed { Exit::FAILED } else { Exit::DONE })
+}
+
+fn told(state: &HookState) -> String {
+    match state {
+        HookState::Installed => "installed".to_owned(),
+        HookState::Elsewhere => "pokes another state directory; `hooks install` changes that".to_owned(),
+        HookState::Absent => "absent".to_owned(),
+        HookState::Asleep => "installed, but the file may not be executed, so git does not run it".to_owned(),
+        HookState::Unsuited(why) => format!("left alone: {why}"),
+    }
+}
+
+/// The user's and the machine's configuration of git, the strongest first.
+fn configs(cx: &Context) -> Vec<PathBuf> {
+    let home = cx.env.home.as_ref().map(|home| home.join(".gitconfig"));
+    let folder = cx.env.xdg_config.clone().or_else(|| Some(cx.env.home.as_ref()?.join(".config")));
+    home.into_iter().chain(folder.map(|folder| folder.join("git/config"))).chain([PathBuf::from("/etc/gitconfig")]).collect()
+}

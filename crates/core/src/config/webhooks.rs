@@ -1,0 +1,156 @@
+//! Inbound webhooks as the user's own configuration has them: where to listen, and where the secrets are. Never a secret
+//! itself, and nothing here reads one.
+
+use super::providers::{self, KeySource};
+use crate::spec::problem::{ProblemKind, quoted};
+use crate::spec::reader::value::{At, Fields};
+use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+/// The `webhooks:` block.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct WebhooksConfig {
+    /// The address that deliveries come to; without one, nothing listens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listen: Option<SocketAddr>,
+    /// Where the secret of each source is: `github`, `gitlab`, `generic.NAME`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub secrets: BTreeMap<String, SecretPlace>,
+    /// People whose events count although a forge does not say that they belong to a repository.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub trusted: Vec<String>,
+    /// Names of our own on forges; what they do makes nothing due.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub own: Vec<String>,
+}
+
+/// Where a secret is, and while it is changed the one before.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SecretPlace {
+    /// The one in use.
+    #[serde(flatten, serialize_with = "place")]
+    pub now: KeySource,
+    /// The one before, which is good too.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "previous")]
+    pub previous: Option<KeySource>,
+}
+
+fn place<S: Serializer>(source: &KeySource, serializer: S) -> Result<S::Ok, S::Error> {
+    let key = if matches!(source, KeySource::Env(_)) { "env" } else { "file" };
+    serializer.collect_map([(key, source.to_string())])
+}
+
+fn previous<S: Serializer>(source: &Option<KeySource>, serializer: S) -> Result<S::Ok, S::Error> {
+    match source {
+        Some(source) => place(source, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
+impl WebhooksConfig {
+    /// Whether nothing is said.
+    #[must_use]
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Lays another one over this one: what it says wins, what it does not say stays.
+    pub(super) fn merge(mut self, over: Self) -> Self {
+        self.secrets.extend(over.secrets);
+        for (mine, more) in [(&mut self.trusted, over.trusted), (&mut self.own, over.own)] {
+            mine.extend(more);
+        }
+        Self { listen: over.listen.or(self.listen), ..self }
+    }
+}
+
+pub(super) fn read(at: &At<'_>) -> Option<WebhooksConfig> {
+    let fields = at.fields(&["listen", "secrets", "trusted", "own"])?;
+    let mut config = WebhooksConfig { listen: fields.option("listen", address), ..WebhooksConfig::default() };
+    fields.set("secrets", &mut config.secrets, secrets);
+    fields.set("trusted", &mut config.trusted, At::texts);
+    fields.set("own", &mut config.own, At::texts);
+    Some(config)
+}
+
+fn address(at: &At<'_>) -> Option<SocketAddr> {
+    let text = at.text()?;
+    let address = text.parse().ok();
+    if address.is_none() {
+        let what = format!("{} is no address with a port", quoted(&text));
+        at.wrong(ProblemKind::Value, what, Some("such as `127.0.0.1:8787`".to_owned()));
+    }
+    address
+}
+
+fn secrets(at: &At<'_>) -> Option<BTreeMap<String, SecretPlace>> {
+    let entries = at.entries("a mapping of source to the `env` or `file` of its secret")?;
+    let read = entries.into_iter().filter_map(|(entry, at)| {
+        if !is_source(&entry.key) {
+            let what = format!("{} is no source of events", quoted(&entry.key));
+            at.wrong(ProblemKind::Value, what, Some("`github`, `gitlab` or `generic.NAME`".to_owned()));
+        }
+        let fields = at.fields(&["env", "file", "previous", "secret"])?;
+        let previous = fields.option("previous", |at| source(&at.fields(&["env", "file", "secret"])?, at));
+        Some((entry.key.clone(), SecretPlace { now: source(&fields, &at)?, previous }))
+    });
+    Some(read.collect())
+}
+
+fn source(fields: &Fields<'_>, at: &At<'_>) -> Option<KeySource> {
+    if fields.get("secret").is_some() {
+        let hint = "name its place: `env` or `file`";
+        providers::secret(at.findings, "a secret does not stand in a configuration file", hint);
+        return None;
+    }
+    match (fields.option("env", At::text), fields.option("file", At::text)) {
+        (Some(name), None) if providers::is_variable(&name) => Some(KeySource::Env(vec![name])),
+        (Some(_), None) => {
+            providers::secret(at.findings, "`env` is not the name of a variable", "write its name, such as `GITHUB_WEBHOOK_SECRET`");
+            None
+        }
+        (None, Some(path)) => Some(KeySource::File(path)),
+        (Some(_), Some(_)) | (None, None) => {
+            at.wrong(ProblemKind::Value, "a secret has one place".to_owned(), Some("`env` or `file`".to_owned()));
+            None
+        }
+    }
+}
+
+fn is_source(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let own = |name: &str| (1..=64).contains(&name.len()) && name.chars().all(is_plain);
+    matches!(name, "github" | "gitlab") || name.strip_prefix("generic.").is_some_and(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Effective, Origin, read_config_file};
+
+    #[test]
+    fn places_of_secrets_are_read_and_shown_and_secrets_are_not() {
+        let text = "webhooks:\n  listen: 127.0.0.1:8787\n  trusted: [ada]\n  secrets:\n    github: { env: NEW_SECRET, previous: { env: OLD_SECRET } }\n    \
+            generic.deploy: { file: ~/.deploy-secret }\n";
+        let config = read_config_file("config.yaml", text.as_bytes()).expect("a good file");
+        let settings = Effective::default().merge(config, Origin::User).settings();
+        let shown = settings.iter().find(|setting| setting.key == "webhooks").expect("it is listed");
+        let expected = r#"{"listen":"127.0.0.1:8787","secrets":{"generic.deploy":{"file":"~/.deploy-secret"},"github":{"env":"NEW_SECRET","previous":{"env":"OLD_SECRET"}}},"trusted":["ada"]}"#;
+        assert_eq!(shown.value.to_string(), expected);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_without_what_may_be_a_secret() {
+        let table = [
+            ("webhooks: { listen: everywhere }", "no address with a port"),
+            ("webhooks: { secrets: { github: { secret: hunter2-hunter2 } } }", "does not stand in a configuration file"),
+            ("webhooks: { secrets: { github: { env: hunter2-hunter2 } } }", "not the name of a variable"),
+            ("webhooks: { secrets: { slack: { env: A } } }", "no source of events"),
+            ("webhooks: { secrets: { github: {} } }", "has one place"),
+        ];
+        for (text, expected) in table {
+            let told = read_config_file("config.yaml", text.as_bytes()).expect_err("a bad file").to_string();
+            assert!(told.contains(expected) && !told.contains("hunter2"), "{told}");
+        }
+    }
+}
