@@ -22,10 +22,12 @@ use crate::panic;
 use crate::signals::Heard;
 use crate::verbs::Ended;
 use ears::Ears;
+use loopwright::clock::Clock;
 use loopwright::daemon::{Daemon, Ended as DaemonEnded, Ending};
 use loopwright::{Engine, triggers};
 use notify::Notify;
 use serde_json::json;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,14 +48,14 @@ pub(crate) enum Terminal {
 }
 
 /// Runs the daemon until it is asked to end.
-pub(crate) async fn run(cx: &Context, grace: Duration, terminal: Terminal) -> Ended {
+pub(crate) async fn run(cx: &Context, grace: Duration, terminal: Terminal, listen: Option<SocketAddr>) -> Ended {
     if terminal == Terminal::None {
         detach::leave();
     }
     panic::report_and_go_on();
     // From here on agents run beside us, and this process knows keys. A kernel that says no leaves what was before.
     let _ = loopwright::proc::make_undumpable();
-    let mut house = House::open(cx, terminal).await?;
+    let mut house = House::open(cx, terminal, listen).await?;
     house.ready(cx, terminal).await?;
     let broke = house.live(cx).await;
     house.close(broke, grace).await
@@ -82,12 +84,13 @@ struct House {
     notify: Notify,
     watch: Watch,
     triggers: triggers::Watch,
+    webhooks: Option<triggers::Webhooks>,
     /// Asks it to end; one for its whole life, so that a second signal is not lost between two listeners.
     end: Heard,
 }
 
 impl House {
-    async fn open(cx: &Context, terminal: Terminal) -> Result<Self, CommandError> {
+    async fn open(cx: &Context, terminal: Terminal, listen: Option<SocketAddr>) -> Result<Self, CommandError> {
         let end = Heard::of([SignalKind::interrupt(), SignalKind::terminate()]);
         let (state, _) = cx.state_dir()?;
         let engine = own(cx).await?;
@@ -104,7 +107,9 @@ impl House {
         let (daemon, ending) = Daemon::start(engine.clone(), Arc::new(fleet.clone()), fleet.limits()?, told).await?;
         let ears = Ears { engine: engine.clone(), daemon: daemon.clone(), teller: Arc::clone(&teller) };
         let clock = Arc::clone(&engine.settings().clock);
-        let triggers = triggers::Watch::start(engine.git().clone(), &state, clock, Arc::new(ears));
+        let ears: Arc<dyn triggers::Signals> = Arc::new(ears);
+        let webhooks = webhooks(cx, listen, &clock, &ears).await?;
+        let triggers = triggers::Watch::start(engine.git().clone(), &state, clock, ears);
         let store = engine.settings().store.clone();
         let (env, place) = (cx.env.clone(), state.clone());
         let shared = Shared { engine: engine.clone(), daemon: daemon.clone(), env, state: place, store };
@@ -112,7 +117,7 @@ impl House {
         tokio::spawn(Arc::clone(&hall).open(listener));
         let notify = Notify::new(cx.env.notify.clone());
         let ending = tokio::spawn(Ending::wait(ending));
-        Ok(Self { engine, state, daemon, ending, fleet, hall, teller, notify, watch, triggers, end })
+        Ok(Self { engine, state, daemon, ending, fleet, hall, teller, notify, watch, triggers, webhooks, end })
     }
 
     async fn ready(&mut self, cx: &Context, terminal: Terminal) -> Result<(), CommandError> {
@@ -127,6 +132,9 @@ impl House {
         if let Some(frozen) = &now.frozen {
             self.teller.warn(&format!("everything is stopped by {}: {}; loopwright thaw", frozen.by, frozen.why));
         }
+        if let Some(webhooks) = &self.webhooks {
+            self.teller.say("webhooks", &format!("taken at http://{}/hooks/", webhooks.address()));
+        }
         self.notify.ready(&loops);
         if terminal == Terminal::None {
             self.teller.turn_to(log::Streams::take(&self.state));
@@ -138,7 +146,11 @@ impl House {
     /// Watches what the loops that were read last want watched.
     async fn listen(&mut self, cx: &Context) {
         self.watch.set(cx, &self.fleet.work_trees());
-        self.triggers.set(self.fleet.watched()).await;
+        let watched = self.fleet.watched();
+        if let Some(webhooks) = &self.webhooks {
+            webhooks.set(self.engine.git(), &watched).await;
+        }
+        self.triggers.set(watched).await;
     }
 
     /// Until it is asked to end, or cannot go on; answers with why in the latter case.
@@ -214,6 +226,19 @@ impl House {
             }
         }
     }
+}
+
+/// The listener for deliveries, where somebody wants one.
+async fn webhooks(
+    cx: &Context,
+    listen: Option<SocketAddr>,
+    clock: &Arc<dyn Clock>,
+    ears: &Arc<dyn triggers::Signals>,
+) -> Result<Option<triggers::Webhooks>, CommandError> {
+    let Some(options) = cx.webhooks(listen)? else { return Ok(None) };
+    let address = options.listen;
+    let started = triggers::Webhooks::start(options, Arc::clone(clock), Arc::clone(ears)).await;
+    started.map(Some).map_err(|error| CommandError::failed(format!("take webhooks at {address}: {error}")))
 }
 
 fn why(ended: Result<DaemonEnded, tokio::task::JoinError>) -> String {

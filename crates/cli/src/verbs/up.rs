@@ -4,6 +4,7 @@ use super::Ended;
 use crate::context::Context;
 use crate::daemon::{self, Terminal, detach};
 use loopwright_core::units::Span;
+use std::net::SocketAddr;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -13,6 +14,9 @@ pub(crate) struct Args {
     /// How long rounds may take to end when the daemon is asked to
     #[arg(long, value_name = "SPAN", default_value = "60s", value_parser = span)]
     grace: Span,
+    /// Take webhooks at this address [default: `webhooks.listen` of your configuration, else none]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
     /// In the process that `--detach` started
     #[arg(long, hide = true, conflicts_with = "detach")]
     detached: bool,
@@ -27,5 +31,5 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
         return detach::run(cx).await;
     }
     let terminal = if args.detached { Terminal::None } else { Terminal::Own };
-    daemon::run(cx, args.grace.duration(), terminal).await
+    daemon::run(cx, args.grace.duration(), terminal, args.listen).await
 }
