@@ -68,7 +68,13 @@ fn rings(loops: &[Follower<'_>]) -> Vec<AfterProblem> {
 
 /// The shortest way from a loop back to itself, against the direction in which loops name each other.
 fn way_back<'a>(start: &'a str, by_name: &BTreeMap<&'a str, &Follower<'a>>) -> Option<Vec<&'a str>> {
-    let followed = |name: &str| by_name.get(name).into_iter().flat_map(|one| one.after).filter_map(|after| by_name.get_key_value(after.as_str()));
+    let followed = |name: &str| {
+        by_name
+            .get(name)
+            .into_iter()
+            .flat_map(|one| one.after)
+            .filter_map(|after| by_name.get_key_value(after.as_str()))
+    };
     let mut ways: Vec<Vec<&str>> = vec![vec![start]];
     let mut reached = BTreeSet::new();
     while !ways.is_empty() {
@@ -93,7 +99,8 @@ mod tests {
     use super::*;
 
     fn told(loops: &[(&str, &[&str], bool)]) -> Vec<AfterProblem> {
-        let after: Vec<Vec<String>> = loops.iter().map(|(_, after, _)| after.iter().map(|name| (*name).to_owned()).collect()).collect();
+        let after: Vec<Vec<String>> =
+            loops.iter().map(|(_, after, _)| after.iter().map(|name| (*name).to_owned()).collect()).collect();
         let followers: Vec<Follower<'_>> = loops
             .iter()
             .zip(&after)

@@ -21,7 +21,8 @@ impl Context {
             options.secrets.insert(source.clone(), secret);
         }
         if options.secrets.is_empty() {
-            let hint = "add `webhooks: { secrets: { github: { env: GITHUB_WEBHOOK_SECRET } } }` to your own configuration";
+            let hint =
+                "add `webhooks: { secrets: { github: { env: GITHUB_WEBHOOK_SECRET } } }` to your own configuration";
             return Err(CommandError::invalid("no delivery could be believed: there is no webhook secret").hint(hint));
         }
         options.trusted = config.trusted;

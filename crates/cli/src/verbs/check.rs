@@ -65,8 +65,10 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
 fn follow(loops: &Loops, only: Option<&str>, lines: &mut [Line], problems: &mut Vec<Finding>) {
     let has = |file: &LoopFile| file.spec.on.probe.is_some();
     let all = loops.loops.iter();
-    let followers: Vec<Follower<'_>> =
-        all.clone().map(|file| Follower { name: &file.spec.name, after: &file.spec.on.after, has_probe: has(file) }).collect();
+    let followers: Vec<Follower<'_>> = all
+        .clone()
+        .map(|file| Follower { name: &file.spec.name, after: &file.spec.on.after, has_probe: has(file) })
+        .collect();
     // A file that cannot be used as it is may well be the loop that another one follows.
     let broken: Vec<String> = loops.findings.iter().map(|found| stem(&found.file)).collect();
     let known = all.clone().map(|file| file.spec.name.as_str()).chain(broken.iter().map(String::as_str)).collect();
@@ -78,7 +80,10 @@ fn follow(loops: &Loops, only: Option<&str>, lines: &mut [Line], problems: &mut 
             }
             AfterProblem::Ring { ring, rests: true } => {
                 let note = format!("it is in a ring that rests only when a probe finds no work: {}", shown(&ring));
-                lines.iter_mut().filter(|line| ring.contains(&line.name)).for_each(|line| line.notes.push(note.clone()));
+                lines
+                    .iter_mut()
+                    .filter(|line| ring.contains(&line.name))
+                    .for_each(|line| line.notes.push(note.clone()));
                 continue;
             }
             AfterProblem::Ring { ring, rests: false } => {
@@ -87,7 +92,8 @@ fn follow(loops: &Loops, only: Option<&str>, lines: &mut [Line], problems: &mut 
                 (ring, text, Some(hint))
             }
         };
-        let Some(file) = all.clone().find(|file| names.contains(&file.spec.name) && only.is_none_or(|only| file.spec.name == only))
+        let Some(file) =
+            all.clone().find(|file| names.contains(&file.spec.name) && only.is_none_or(|only| file.spec.name == only))
         else {
             continue;
         };

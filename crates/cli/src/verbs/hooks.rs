@@ -65,5 +65,8 @@ fn told(state: &HookState) -> String {
 fn configs(cx: &Context) -> Vec<PathBuf> {
     let home = cx.env.home.as_ref().map(|home| home.join(".gitconfig"));
     let folder = cx.env.xdg_config.clone().or_else(|| Some(cx.env.home.as_ref()?.join(".config")));
-    home.into_iter().chain(folder.map(|folder| folder.join("git/config"))).chain([PathBuf::from("/etc/gitconfig")]).collect()
+    home.into_iter()
+        .chain(folder.map(|folder| folder.join("git/config")))
+        .chain([PathBuf::from("/etc/gitconfig")])
+        .collect()
 }

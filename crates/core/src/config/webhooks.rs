@@ -107,7 +107,11 @@ fn source(fields: &Fields<'_>, at: &At<'_>) -> Option<KeySource> {
     match (fields.option("env", At::text), fields.option("file", At::text)) {
         (Some(name), None) if providers::is_variable(&name) => Some(KeySource::Env(vec![name])),
         (Some(_), None) => {
-            providers::secret(at.findings, "`env` is not the name of a variable", "write its name, such as `GITHUB_WEBHOOK_SECRET`");
+            providers::secret(
+                at.findings,
+                "`env` is not the name of a variable",
+                "write its name, such as `GITHUB_WEBHOOK_SECRET`",
+            );
             None
         }
         (None, Some(path)) => Some(KeySource::File(path)),
@@ -143,7 +147,10 @@ mod tests {
     fn what_is_wrong_is_told_without_what_may_be_a_secret() {
         let table = [
             ("webhooks: { listen: everywhere }", "no address with a port"),
-            ("webhooks: { secrets: { github: { secret: hunter2-hunter2 } } }", "does not stand in a configuration file"),
+            (
+                "webhooks: { secrets: { github: { secret: hunter2-hunter2 } } }",
+                "does not stand in a configuration file",
+            ),
             ("webhooks: { secrets: { github: { env: hunter2-hunter2 } } }", "not the name of a variable"),
             ("webhooks: { secrets: { slack: { env: A } } }", "no source of events"),
             ("webhooks: { secrets: { github: {} } }", "has one place"),

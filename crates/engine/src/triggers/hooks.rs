@@ -168,7 +168,8 @@ impl Hooks {
             Hook::None => HookState::Absent,
             Hook::Odd(why) => HookState::Unsuited(why),
             Hook::Text { text, .. } if !is_shell(text) => HookState::Unsuited("it is no shell script"),
-            Hook::Text { text, runs, .. } => match (text.contains(&self.block()), text.contains(&self.marks().0), runs) {
+            Hook::Text { text, runs, .. } => match (text.contains(&self.block()), text.contains(&self.marks().0), runs)
+            {
                 (true, _, true) => HookState::Installed,
                 (true, _, false) => HookState::Asleep,
                 (false, true, _) => HookState::Elsewhere,
