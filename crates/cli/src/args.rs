@@ -93,6 +93,8 @@ pub(crate) enum Verb {
     Budget(verbs::budget::Args),
     /// Sum up what was spent: by loop, role, model, day, item or agent
     Costs(verbs::costs::Args),
+    /// Play the coming days on a virtual clock: what fires, what is skipped and why, what it costs
+    Simulate(verbs::simulate::Args),
     /// Check the whole record: hashes, chain, database
     Verify(verbs::verify::Args),
     /// Explain from the record how a round ended as it did

@@ -9,6 +9,7 @@ pub mod config;
 pub mod deliver;
 pub mod dispatch;
 pub mod executor;
+pub mod forecast;
 pub mod gate;
 pub mod hash;
 pub mod human_gate;

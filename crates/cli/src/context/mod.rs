@@ -8,6 +8,7 @@ mod environment;
 mod finding;
 pub(crate) mod inputs;
 mod installed;
+mod limits;
 mod loops;
 mod objections;
 pub(crate) mod prompts;

@@ -26,6 +26,7 @@ pub(crate) mod schedule;
 pub(crate) mod schema;
 pub(crate) mod service;
 pub(crate) mod show;
+pub(crate) mod simulate;
 pub(crate) mod status;
 pub(crate) mod stop;
 pub(crate) mod take;
@@ -121,6 +122,7 @@ fn here(verb: Verb, cx: &Context) -> Ended {
         Verb::Deny(args) => owning(deny::run(args, cx)),
         Verb::Budget(args) => owning(budget::run(args, cx)),
         Verb::Costs(args) => reading(costs::run(args, cx)),
+        Verb::Simulate(args) => reading(simulate::run(args, cx)),
         Verb::Verify(args) => reading(verify::run(args, cx)),
         Verb::Why(args) => reading(why::run(args, cx)),
         Verb::Gc(args) => owning(gc::run(args, cx)),

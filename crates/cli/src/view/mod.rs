@@ -14,6 +14,7 @@ pub(crate) mod loops;
 pub(crate) mod page;
 pub(crate) mod rounds;
 pub(crate) mod schedule;
+pub(crate) mod simulate;
 pub(crate) mod status;
 pub(crate) mod story;
 pub(crate) mod time;

@@ -175,7 +175,9 @@ pub(super) fn schedule_row(standing: &Standing) -> ScheduleRow {
     }
 }
 
-pub(super) fn standing(row: ScheduleRow) -> Standing {
+/// Where a loop stands, as its row has it.
+#[must_use]
+pub fn standing(row: ScheduleRow) -> Standing {
     let said = |text: Option<String>| text.unwrap_or_default();
     let paused = row.paused_ms.map(|since_ms| (since_ms, said(row.paused_by), said(row.paused_why)));
     let wait = row.wait_until_ms.map(|until_ms| (until_ms, said(row.wait_why)));

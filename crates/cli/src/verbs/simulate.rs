@@ -1,0 +1,115 @@
+//! `simulate`: the coming days on a virtual clock, with rounds that take and cost what earlier ones did. Nothing is started and
+//! nothing is written.
+
+use super::Ended;
+use crate::context::{Context, LoopFile};
+use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::view::loops::Here;
+use crate::view::simulate::{Basis, Simulation};
+use crate::view::time::now_ms;
+use loopwright::store::{RoundRow, RoundsQuery, RoundsWhich, Store};
+use loopwright_core::dispatch::{Entry, Standing};
+use loopwright_core::forecast::{self, Plan, Question, RoundLike};
+use loopwright_core::outcome::RoundOutcome;
+use loopwright_core::units::{Span, Usd};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// How many days
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(i64).range(1..=366))]
+    days: i64,
+    /// How long a round takes of a loop that has none on record
+    #[arg(long, value_name = "SPAN", default_value = "5m", value_parser = span)]
+    takes: Span,
+    /// The same seed draws the same rounds
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// List what becomes of every occurrence
+    #[arg(long)]
+    decisions: bool,
+}
+
+/// Rounds of a loop that are drawn from: its latest.
+const HISTORY: u32 = 200;
+/// Plays from which the spread of costs is read.
+const PLAYS: usize = 200;
+const DAY_MS: i64 = 86_400_000;
+
+fn span(text: &str) -> Result<Span, String> {
+    Span::parse(text).ok_or_else(|| "a span such as `90s`, `5m` or `1h`".to_owned())
+}
+
+pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
+    let (here, store) = tokio::join!(Here::find(cx), super::status::store_if_any(cx));
+    let (here, store) = (here?, store?);
+    let here = match here {
+        Some(here) => here,
+        // Says what is missing, as every verb about a repository does.
+        None => Here { repo: cx.repo().await?, loops: Default::default() },
+    };
+    let mut plans = Vec::new();
+    for file in &here.loops.loops {
+        plans.push(plan(cx, &here, file, store.as_deref(), args.takes).await?);
+    }
+    let (plans, bases): (Vec<_>, Vec<_>) = plans.into_iter().unzip();
+    let from_ms = now_ms();
+    let question = Question {
+        from_ms,
+        until_ms: from_ms.saturating_add(args.days * DAY_MS),
+        limits: cx.limits()?,
+        standings: standings(store.as_deref(), &here).await?,
+        plays: PLAYS,
+        seed: args.seed,
+    };
+    let told = forecast::forecast(&plans, &question);
+    let simulation = Simulation::of(&question, &plans, &bases, told, args.decisions);
+    cx.out.answer(&simulation, || simulation.render(cx.out.width()));
+    Ok(Exit::DONE)
+}
+
+/// A loop with what its rounds were like, or with what is taken for it.
+async fn plan(
+    cx: &Context,
+    here: &Here,
+    file: &LoopFile,
+    store: Option<&dyn Store>,
+    takes: Span,
+) -> Result<(Plan, Basis), CommandError> {
+    let spec = &file.spec;
+    let entry = Entry::of(spec, &here.repo.id, &cx.system_zone());
+    let entry = entry.map_err(|problem| CommandError::invalid(problem.text).hint(problem.hint))?;
+    let mut rounds = Vec::new();
+    if let Some(store) = store {
+        let query = RoundsQuery {
+            repo: Some(here.repo.id.clone()),
+            loop_name: Some(spec.name.clone()),
+            which: RoundsWhich::All,
+            before: None,
+            limit: HISTORY,
+        };
+        rounds = store.rounds(query).await?.iter().filter_map(like).collect();
+    }
+    let basis = Basis { rounds: rounds.len(), takes, ceiling: spec.budget.round.usd };
+    if rounds.is_empty() {
+        let duration_ms = i64::try_from(takes.duration().as_millis()).unwrap_or(i64::MAX);
+        let usd = spec.budget.round.usd.unwrap_or(Usd(0));
+        rounds.push(RoundLike { duration_ms, usd, outcome: RoundOutcome::Reported });
+    }
+    Ok((Plan { entry, rounds, day: spec.budget.day.usd }, basis))
+}
+
+/// A round of the record; one that a crash or a person ended says nothing about the next.
+fn like(row: &RoundRow) -> Option<RoundLike> {
+    let outcome = RoundOutcome::parse(row.outcome.as_deref()?)?;
+    let told = !matches!(outcome, RoundOutcome::Interrupted | RoundOutcome::Cancelled);
+    let duration_ms = row.ended_ms?.saturating_sub(row.started_ms).max(0);
+    told.then(|| RoundLike { duration_ms, usd: Usd(u64::try_from(row.spend_micros).unwrap_or(0)), outcome })
+}
+
+/// Paused loops stay paused, and back-offs last.
+async fn standings(store: Option<&dyn Store>, here: &Here) -> Result<Vec<Standing>, CommandError> {
+    let Some(store) = store else { return Ok(Vec::new()) };
+    let rows = store.schedules().await?.into_iter().filter(|row| row.repo == here.repo.id);
+    Ok(rows.map(loopwright::daemon::standing).collect())
+}

@@ -1,0 +1,229 @@
+//! A simulation for people and programs: per loop what fires, what is skipped and why, what it costs; who waits for whom.
+
+use super::time::moment;
+use super::{NOTHING, SCHEMA};
+use crate::output::{Table, safe};
+use loopwright_core::dispatch::Fate;
+use loopwright_core::forecast::{Decision, Forecast, LoopForecast, Plan, Question, Spread};
+use loopwright_core::units::{Span, Usd};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Pairs of loops that are told.
+const PAIRS: usize = 10;
+
+/// What a loop's rounds were drawn from.
+#[derive(Debug, Clone)]
+pub(crate) struct Basis {
+    /// So many on record.
+    pub(crate) rounds: usize,
+    /// How long one takes where there are none.
+    pub(crate) takes: Span,
+    /// What one costs where there are none.
+    pub(crate) ceiling: Option<Usd>,
+}
+
+impl Basis {
+    fn text(&self) -> String {
+        match (self.rounds, self.ceiling) {
+            (0, Some(ceiling)) => {
+                format!("assumed: {} and its ceiling of {:.2} USD a round", self.takes, ceiling.dollars())
+            }
+            (0, None) => format!("assumed: {} a round; it has no ceiling in money", self.takes),
+            (1, _) => "its one round on record".to_owned(),
+            (many, _) => format!("its last {many} rounds"),
+        }
+    }
+}
+
+/// The document of `simulate --json`.
+#[derive(Debug, Serialize)]
+pub(crate) struct Simulation {
+    schema: u32,
+    from: String,
+    until: String,
+    plays: usize,
+    seed: u64,
+    /// A play had too many steps and was cut.
+    cut: bool,
+    loops: Vec<Line>,
+    cost: Dollars,
+    collisions: Vec<Pair>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    decisions: Option<Vec<Told>>,
+}
+
+#[derive(Debug, Serialize)]
+struct Line {
+    #[serde(rename = "loop")]
+    name: String,
+    cadence: String,
+    started: u64,
+    skipped: BTreeMap<&'static str, u64>,
+    over_budget: u64,
+    longest_wait_s: f64,
+    cost: Dollars,
+    basis: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Dollars {
+    p10: f64,
+    p50: f64,
+    p90: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Pair {
+    waits: String,
+    runs: String,
+    times: u64,
+    longest_s: f64,
+}
+
+#[derive(Debug, Serialize)]
+struct Told {
+    at: String,
+    due: String,
+    #[serde(rename = "loop")]
+    name: String,
+    receipt: &'static str,
+    reason: String,
+    count: u64,
+}
+
+impl From<Spread> for Dollars {
+    fn from(spread: Spread) -> Self {
+        Self { p10: spread.p10.dollars(), p50: spread.p50.dollars(), p90: spread.p90.dollars() }
+    }
+}
+
+impl Dollars {
+    fn text(&self) -> String {
+        format!("{:.2} / {:.2} / {:.2}", self.p10, self.p50, self.p90)
+    }
+}
+
+fn seconds(ms: i64) -> f64 {
+    ms as f64 / 1000.0
+}
+
+impl Line {
+    fn of(told: LoopForecast, plan: &Plan, basis: &Basis) -> Self {
+        let started = told.fates.get(&Fate::Started).copied().unwrap_or(0);
+        let skipped = told.fates.into_iter().filter(|(fate, _)| *fate != Fate::Started);
+        Self {
+            name: told.key.name.to_string(),
+            cadence: plan.entry.schedule.describe(),
+            started,
+            skipped: skipped.map(|(fate, count)| (fate.word(), count)).collect(),
+            over_budget: told.over_budget,
+            longest_wait_s: seconds(told.longest_wait_ms),
+            cost: told.cost.into(),
+            basis: basis.text(),
+        }
+    }
+
+    fn skips(&self) -> String {
+        let words: Vec<_> = self.skipped.iter().map(|(word, count)| format!("{count} {word}")).collect();
+        if words.is_empty() { NOTHING.to_owned() } else { words.join(", ") }
+    }
+}
+
+impl Simulation {
+    /// Puts the answer into words.
+    pub(crate) fn of(question: &Question, plans: &[Plan], bases: &[Basis], told: Forecast, lists: bool) -> Self {
+        let Forecast { plays, is_cut, loops, cost, collisions, decisions } = told;
+        let lines = loops.into_iter().zip(plans.iter().zip(bases));
+        Self {
+            schema: SCHEMA,
+            from: moment(question.from_ms),
+            until: moment(question.until_ms),
+            plays,
+            seed: question.seed,
+            cut: is_cut,
+            loops: lines.map(|(told, (plan, basis))| Line::of(told, plan, basis)).collect(),
+            cost: cost.into(),
+            collisions: collisions
+                .into_iter()
+                .take(PAIRS)
+                .map(|met| Pair {
+                    waits: met.waits.name.to_string(),
+                    runs: met.runs.name.to_string(),
+                    times: met.times,
+                    longest_s: seconds(met.longest_ms),
+                })
+                .collect(),
+            decisions: lists.then(|| decisions.into_iter().map(Told::of).collect()),
+        }
+    }
+
+    /// For people.
+    pub(crate) fn render(&self, width: usize) -> String {
+        if self.loops.is_empty() {
+            return "no loop is here to be played; `loopwright init` writes one\n".to_owned();
+        }
+        let mut table =
+            Table::new(["LOOP", "CADENCE", "STARTS", "SKIPPED", "OVER BUDGET", "LONGEST WAIT", "USD P10 / P50 / P90"]);
+        for line in &self.loops {
+            table.row([
+                line.name.as_str(),
+                &line.cadence,
+                &line.started.to_string(),
+                &line.skips(),
+                &line.over_budget.to_string(),
+                &format!("{:.0}s", line.longest_wait_s),
+                &line.cost.text(),
+            ]);
+        }
+        let mut page = format!(
+            "{} to {}, {} plays (seed {})\n\n{}\n",
+            self.from,
+            self.until,
+            self.plays,
+            self.seed,
+            table.fit(width)
+        );
+        page.push_str(&format!("\ntogether {} USD (P10 / P50 / P90)\n", self.cost.text()));
+        for line in &self.loops {
+            page.push_str(&format!("  {}: {}\n", safe(&line.name), line.basis));
+        }
+        if self.cut {
+            page.push_str("\nmore happens than can be played: it was cut short; ask for fewer --days\n");
+        }
+        if !self.collisions.is_empty() {
+            page.push_str("\nwho waits for whom:\n");
+        }
+        for pair in &self.collisions {
+            let (waits, runs) = (safe(&pair.waits), safe(&pair.runs));
+            page.push_str(&format!(
+                "  {waits} waits while {runs} runs: {} times, {:.0}s at most\n",
+                pair.times, pair.longest_s
+            ));
+        }
+        page.push_str(&self.listed());
+        page
+    }
+
+    fn listed(&self) -> String {
+        let Some(decisions) = &self.decisions else { return String::new() };
+        let mut table = Table::new(["DUE", "LOOP", "RECEIPT", "COUNT", "REASON"]);
+        for told in decisions {
+            table.row([&told.due, &told.name, told.receipt, &told.count.to_string(), &told.reason]);
+        }
+        format!("\n{}\n", table.render())
+    }
+}
+
+impl Told {
+    fn of(decision: Decision) -> Self {
+        Self {
+            at: moment(decision.at_ms),
+            due: moment(decision.due_ms),
+            name: decision.key.name.to_string(),
+            receipt: decision.fate.word(),
+            reason: decision.reason,
+            count: decision.count,
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The forecast: the real dispatcher on a virtual clock, with rounds that take and cost what earlier ones did.
+//!
+//! It answers what would fire in the next days, what would be skipped and why, what waits for what, and what it would cost.
+//! The same seed gives the same answer. Where a loop has no history the caller says what is assumed; nothing is made up here.
+
+mod odds;
+mod play;
+
+use crate::dispatch::{Entry, Fate, Limits, LoopKey, Standing};
+use crate::outcome::RoundOutcome;
+use crate::units::Usd;
+use std::collections::BTreeMap;
+
+use odds::Dice;
+use play::Play;
+
+/// A loop to be played.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The loop as its file has it.
+    pub entry: Entry,
+    /// What its rounds are like; each play draws from them. At least one.
+    pub rounds: Vec<RoundLike>,
+    /// What it may cost in a day.
+    pub day: Option<Usd>,
+}
+
+/// What a round is like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RoundLike {
+    /// How long it takes.
+    pub duration_ms: i64,
+    /// What it costs.
+    pub usd: Usd,
+    /// How it ends.
+    pub outcome: RoundOutcome,
+}
+
+/// What is to be played.
+#[derive(Debug, Clone)]
+pub struct Question {
+    /// From when.
+    pub from_ms: i64,
+    /// To when.
+    pub until_ms: i64,
+    /// How many rounds may run at once.
+    pub limits: Limits,
+    /// Where loops stand, such as paused ones.
+    pub standings: Vec<Standing>,
+    /// The most plays; fewer are played when each is long.
+    pub plays: usize,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// What would happen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forecast {
+    /// How often it was played.
+    pub plays: usize,
+    /// Whether a play was cut short because it had too many steps.
+    pub is_cut: bool,
+    /// Each loop, in the order of the plans; counts are of the first play.
+    pub loops: Vec<LoopForecast>,
+    /// What all of it costs.
+    pub cost: Spread,
+    /// Who waited for whom in the first play, most often first.
+    pub collisions: Vec<Collision>,
+    /// What was decided in the first play, in order, up to a bound.
+    pub decisions: Vec<Decision>,
+}
+
+/// What one loop would do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoopForecast {
+    /// Which loop.
+    pub key: LoopKey,
+    /// Occurrences by what became of them.
+    pub fates: BTreeMap<Fate, u64>,
+    /// Rounds that met the ceiling of their day.
+    pub over_budget: u64,
+    /// The longest a start waited.
+    pub longest_wait_ms: i64,
+    /// What it costs.
+    pub cost: Spread,
+}
+
+/// The tenth, the middle and the ninetieth of a hundred plays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Spread {
+    /// One play in ten is cheaper.
+    pub p10: Usd,
+    /// Half of them are.
+    pub p50: Usd,
+    /// Nine in ten are.
+    pub p90: Usd,
+}
+
+/// A loop that had to wait while another one ran.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Collision {
+    /// Who waited.
+    pub waits: LoopKey,
+    /// Who ran.
+    pub runs: LoopKey,
+    /// How often.
+    pub times: u64,
+    /// The longest wait.
+    pub longest_ms: i64,
+}
+
+/// What was decided about an occurrence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// When.
+    pub at_ms: i64,
+    /// When it was due.
+    pub due_ms: i64,
+    /// Of which loop.
+    pub key: LoopKey,
+    /// What.
+    pub fate: Fate,
+    /// Why, for people.
+    pub reason: String,
+    /// How many occurrences.
+    pub count: u64,
+}
+
+/// Steps of all plays together; a play of its own may have as many.
+const STEPS_MAX: usize = 2_000_000;
+/// Few plays say little about the ninetieth of a hundred.
+const PLAYS_MIN: usize = 20;
+
+/// Plays it.
+#[must_use]
+pub fn forecast(plans: &[Plan], question: &Question) -> Forecast {
+    let first = Play::run(plans, question, Dice::new(question.seed, 0), STEPS_MAX);
+    let affordable = (STEPS_MAX / first.steps.max(1)).max(PLAYS_MIN);
+    let plays = question.plays.clamp(1, affordable);
+    let plays = if first.is_cut { 1 } else { plays };
+    let mut spent: Vec<Vec<u64>> = first.spent.iter().map(|micros| vec![*micros]).collect();
+    for nth in 1..plays {
+        let play = Play::run(plans, question, Dice::new(question.seed, nth), STEPS_MAX);
+        spent.iter_mut().zip(&play.spent).for_each(|(all, micros)| all.push(*micros));
+    }
+    let totals = (0..plays).map(|nth| spent.iter().map(|one| one[nth]).sum()).collect();
+    let mut forecast = first.told(plans);
+    forecast.plays = plays;
+    forecast.cost = Spread::of(totals);
+    forecast.loops.iter_mut().zip(spent).for_each(|(one, all)| one.cost = Spread::of(all));
+    forecast
+}
+
+impl Spread {
+    /// By nearest rank.
+    fn of(mut micros: Vec<u64>) -> Self {
+        micros.sort_unstable();
+        let rank =
+            |percent: usize| Usd(micros.get((micros.len() * percent).div_ceil(100).max(1) - 1).copied().unwrap_or(0));
+        Self { p10: rank(10), p50: rank(50), p90: rank(90) }
+    }
+}
+
+#[cfg(test)]
+mod tests;
