@@ -34,6 +34,8 @@ pub(crate) struct Args {
 const HISTORY: u32 = 200;
 /// Plays from which the spread of costs is read.
 const PLAYS: usize = 200;
+/// Steps of all plays together: a second or two.
+const STEPS: usize = 1_000_000;
 const DAY_MS: i64 = 86_400_000;
 
 fn span(text: &str) -> Result<Span, String> {
@@ -61,6 +63,7 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
         standings: standings(store.as_deref(), &here).await?,
         plays: PLAYS,
         seed: args.seed,
+        steps_max: STEPS,
     };
     let told = forecast::forecast(&plans, &question);
     let simulation = Simulation::of(&question, &plans, &bases, told, args.decisions);

@@ -51,6 +51,8 @@ pub struct Question {
     pub plays: usize,
     /// The seed.
     pub seed: u64,
+    /// Steps of all plays together; one of its own may have as many and is cut there.
+    pub steps_max: usize,
 }
 
 /// What would happen.
@@ -126,21 +128,19 @@ pub struct Decision {
     pub count: u64,
 }
 
-/// Steps of all plays together; a play of its own may have as many.
-const STEPS_MAX: usize = 2_000_000;
 /// Few plays say little about the ninetieth of a hundred.
 const PLAYS_MIN: usize = 20;
 
 /// Plays it.
 #[must_use]
 pub fn forecast(plans: &[Plan], question: &Question) -> Forecast {
-    let first = Play::run(plans, question, Dice::new(question.seed, 0), STEPS_MAX);
-    let affordable = (STEPS_MAX / first.steps.max(1)).max(PLAYS_MIN);
+    let first = Play::run(plans, question, Dice::new(question.seed, 0));
+    let affordable = (question.steps_max / first.steps.max(1)).max(PLAYS_MIN);
     let plays = question.plays.clamp(1, affordable);
     let plays = if first.is_cut { 1 } else { plays };
     let mut spent: Vec<Vec<u64>> = first.spent.iter().map(|micros| vec![*micros]).collect();
     for nth in 1..plays {
-        let play = Play::run(plans, question, Dice::new(question.seed, nth), STEPS_MAX);
+        let play = Play::run(plans, question, Dice::new(question.seed, nth));
         spent.iter_mut().zip(&play.spent).for_each(|(all, micros)| all.push(*micros));
     }
     let totals = (0..plays).map(|nth| spent.iter().map(|one| one[nth]).sum()).collect();

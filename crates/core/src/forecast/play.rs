@@ -5,7 +5,7 @@ use super::{Collision, Decision, Forecast, LoopForecast, Plan, Question, RoundLi
 use crate::dispatch::{Command, Dispatcher, End, Fate, Input, LoopKey, Receipt, Start};
 use crate::outcome::RoundOutcome;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, HashMap};
 
 /// Decisions of the first play that are told.
 const DECISIONS_MAX: usize = 2_000;
@@ -22,6 +22,8 @@ pub(super) struct Play<'p> {
     /// Rounds by their end: when, of which plan, which round.
     ends: BinaryHeap<Reverse<(i64, usize, u64, u8)>>,
     running: BTreeMap<u64, usize>,
+    /// When a round of each plan ended last.
+    ended: Vec<i64>,
     rounds: u64,
     /// Millionths of a dollar by plan and day.
     days: HashMap<(usize, i64), u64>,
@@ -36,7 +38,7 @@ pub(super) struct Play<'p> {
 }
 
 impl<'p> Play<'p> {
-    pub(super) fn run(plans: &'p [Plan], question: &Question, dice: Dice, steps_max: usize) -> Self {
+    pub(super) fn run(plans: &'p [Plan], question: &Question, dice: Dice) -> Self {
         let (limits, standings) = (question.limits.clone(), question.standings.clone());
         let mut play = Self {
             plans,
@@ -45,6 +47,7 @@ impl<'p> Play<'p> {
             dispatcher: Dispatcher::new(limits, standings, Vec::new(), None, question.from_ms),
             ends: BinaryHeap::new(),
             running: BTreeMap::new(),
+            ended: vec![i64::MIN; plans.len()],
             rounds: 0,
             days: HashMap::new(),
             fates: vec![BTreeMap::new(); plans.len()],
@@ -59,7 +62,7 @@ impl<'p> Play<'p> {
         let entries = plans.iter().map(|plan| plan.entry.clone()).collect();
         play.step(question.from_ms, Input::Loops(entries));
         while let Some((now_ms, input)) = play.next(question.until_ms) {
-            if play.steps >= steps_max {
+            if play.steps >= question.steps_max {
                 play.is_cut = true;
                 break;
             }
@@ -78,6 +81,7 @@ impl<'p> Play<'p> {
         }
         let Reverse((_, plan, round, outcome)) = self.ends.pop()?;
         self.running.remove(&round);
+        self.ended[plan] = now_ms;
         let outcome = RoundOutcome::ALL.get(usize::from(outcome)).copied().unwrap_or(RoundOutcome::Failed);
         let end = End { outcome, signature: None, retry_at_ms: None, open_proposals: 0 };
         Some((now_ms, Input::Ended { key: self.plans[plan].entry.key.clone(), round: round.to_string(), end }))
@@ -123,7 +127,7 @@ impl<'p> Play<'p> {
         if let Some(nth) = self.nth.get(&start.key).copied() {
             let schedule = &self.plans[nth].entry.schedule;
             let due = schedule.next_after(start.receipt.due_ms.saturating_sub(1));
-            self.waited(nth, now_ms.saturating_sub(due.map_or(start.receipt.due_ms, |due| due.start_ms)));
+            self.waited(nth, due.map_or(start.receipt.due_ms, |due| due.start_ms), now_ms);
             let like = self.drawn(nth, now_ms);
             let outcome = RoundOutcome::ALL.iter().position(|one| *one == like.outcome).unwrap_or(0);
             let end_ms = now_ms.saturating_add(like.duration_ms.max(1));
@@ -133,12 +137,16 @@ impl<'p> Play<'p> {
         round.to_string()
     }
 
-    fn waited(&mut self, nth: usize, for_ms: i64) {
+    /// Whoever ran in between kept it waiting, or was waited for by both.
+    fn waited(&mut self, nth: usize, due_ms: i64, now_ms: i64) {
+        let for_ms = now_ms.saturating_sub(due_ms);
         self.longest[nth] = self.longest[nth].max(for_ms);
         if for_ms <= WAITED_MS {
             return;
         }
-        for other in self.running.values().copied().filter(|other| *other != nth) {
+        let runs: BTreeSet<usize> = self.running.values().copied().collect();
+        let ran = (0..self.plans.len()).filter(|other| self.ended[*other] > due_ms || runs.contains(other));
+        for other in ran.filter(|other| *other != nth) {
             let met = self.collisions.entry((nth, other)).or_default();
             *met = (met.0 + 1, met.1.max(for_ms));
         }
