@@ -63,11 +63,7 @@ impl Repositories {
 
     /// How many rounds may run at once.
     pub(crate) fn limits(&self) -> Result<Limits, CommandError> {
-        let said = self.0.cx.config(None)?.config().concurrency.clone();
-        let number = |number: Option<u32>, otherwise: usize| number.map_or(otherwise, |number| number as usize);
-        let total = number(said.total, Limits::default().total);
-        let per_agent = said.agents.iter().map(|(agent, number)| (agent.as_str().into(), *number as usize));
-        Ok(Limits { total, per_repo: number(said.repo, total), per_agent: per_agent.collect() })
+        self.0.cx.limits()
     }
 
     /// What is to be watched besides time: a daemon that watches anything else would wake up for nothing.

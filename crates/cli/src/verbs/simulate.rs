@@ -45,10 +45,10 @@ fn span(text: &str) -> Result<Span, String> {
 pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     let (here, store) = tokio::join!(Here::find(cx), super::status::store_if_any(cx));
     let (here, store) = (here?, store?);
-    let here = match here {
-        Some(here) => here,
+    let Some(here) = here else {
         // Says what is missing, as every verb about a repository does.
-        None => Here { repo: cx.repo().await?, loops: Default::default() },
+        cx.repo().await?;
+        return Err(CommandError::invalid("there is no repository here"));
     };
     let mut plans = Vec::new();
     for file in &here.loops.loops {
