@@ -83,7 +83,10 @@ impl<'p> Play<'p> {
         self.running.remove(&round);
         self.ended[plan] = now_ms;
         let outcome = RoundOutcome::ALL.get(usize::from(outcome)).copied().unwrap_or(RoundOutcome::Failed);
-        let end = End { outcome, signature: None, retry_at_ms: None, open_proposals: 0 };
+        // A day's ceiling is a new one tomorrow.
+        let tomorrow_ms = (now_ms.div_euclid(DAY_MS) + 1).saturating_mul(DAY_MS);
+        let retry_at_ms = (outcome == RoundOutcome::OverBudget).then_some(tomorrow_ms);
+        let end = End { outcome, signature: None, retry_at_ms, open_proposals: 0 };
         Some((now_ms, Input::Ended { key: self.plans[plan].entry.key.clone(), round: round.to_string(), end }))
     }
 

@@ -1,17 +1,11 @@
 //! What a loop declares that this build does not do. Said aloud by `check`, and where silence would weaken verification,
 //! a reason not to run.
 
-use super::{Ceilings, LoopSpec, Mode, ProbeSpec, Role, Switch, Triggers};
+use super::{Ceilings, LoopSpec, Mode, Role, Switch};
 
 /// Sentences for `check` to print.
 pub(super) fn notes(spec: &LoopSpec) -> Vec<String> {
     let mut notes = not_runnable(spec);
-    if has_triggers(&spec.on) {
-        notes.push("triggers under `on` are declared, but this build starts rounds by hand only".to_owned());
-    }
-    if let Some(ProbeSpec::Named(name)) = &spec.on.probe {
-        notes.push(format!("the built-in probe `{name}` is declared, but this build runs probe commands only"));
-    }
     if spec.forge != "local" {
         notes.push(format!("forge `{}` is declared, but this build delivers to `local` only", spec.forge));
     }
@@ -23,17 +17,14 @@ pub(super) fn notes(spec: &LoopSpec) -> Vec<String> {
 }
 
 /// Keys that are part of the format and that this build does not act on.
-fn without_effect(spec: &LoopSpec) -> [(bool, &'static str); 9] {
+fn without_effect(spec: &LoopSpec) -> [(bool, &'static str); 6] {
     [
         (!spec.paths.is_empty(), "`paths`"),
         (spec.submodules != Switch::Off, "`submodules`"),
         (spec.lfs != Switch::Off, "`lfs`"),
-        (!spec.locks.is_empty(), "`locks`"),
-        (spec.priority != 0, "`priority`"),
         (is_timed(&spec.budget.attempt), "time and turns of `budget.attempt`"),
         (is_timed(&spec.budget.item), "time and turns of `budget.item`"),
         (is_timed(&spec.budget.day), "time and turns of `budget.day`"),
-        (spec.open_max != 3, "`open_max`"),
     ]
 }
 
@@ -59,10 +50,4 @@ pub(super) fn not_runnable(spec: &LoopSpec) -> Vec<String> {
         "`attack`",
     );
     reasons
-}
-
-/// Whether anything but a person makes the loop due; a probe alone never does.
-fn has_triggers(on: &Triggers) -> bool {
-    let lists = [&on.cron, &on.daily, &on.weekly, &on.webhook, &on.push, &on.files, &on.after];
-    !on.every.is_empty() || lists.into_iter().any(|list| !list.is_empty())
 }
