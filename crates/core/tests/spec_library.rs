@@ -46,7 +46,7 @@ fn a_checked_spec_has_a_name_a_hash_and_notes() {
     assert_eq!(checked.name().as_str(), "issue-triage");
     assert_eq!(checked.hash().len(), 64);
     assert_ne!(checked.hash(), spec().check().expect("a good spec").hash());
-    assert_eq!(checked.notes(), ["triggers under `on` are declared, but this build starts rounds by hand only"]);
+    assert!(checked.notes().is_empty(), "{:?}", checked.notes());
     assert!(checked.not_runnable().is_empty());
 }
 

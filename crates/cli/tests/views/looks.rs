@@ -279,4 +279,22 @@ fn schedule_shows_what_is_due_without_a_store_and_names_what_it_does_not_know() 
     place.ends("schedule nightlly", 2);
     place.ends("schedule --days 0", 2);
     assert!(!place.env.state().join("store.db").exists());
+fn simulation_draws_from_the_record_and_says_what_it_assumes() {
+    let place = Place::new();
+    place.add("fix", "L1", "on: { every: 1h }\ncheck: none", "@ maker\nstage report.md all is well\n");
+    place.add("other", "L2", "on: { daily: '08:00', timezone: UTC }", FIX);
+    place.repo.commit("two that are due");
+    let _round = place.round("fix", 0);
+    let told = place.run("simulate --days 2 --decisions --json").success().json();
+    let lines = told["loops"].as_array().expect("loops");
+    let starts: Vec<_> = lines.iter().map(|line| (line["loop"].as_str(), line["started"].as_u64())).collect();
+    assert_eq!(starts, [(Some("fix"), Some(48)), (Some("other"), Some(2))], "{told}");
+    assert_eq!(lines[0]["basis"], "its one round on record");
+    assert_eq!(lines[1]["basis"], "assumed: 5m and its ceiling of 5.00 USD a round");
+    assert_eq!(lines[1]["cost"]["p90"], 10.0);
+    assert_eq!(told["decisions"].as_array().map(Vec::len), Some(50));
+    let before = place.run("rounds --json").success().json();
+    assert_eq!(before["rounds"].as_array().map(Vec::len), Some(1), "nothing was started");
+    let page = place.run("simulate --days 2").success().stdout();
+    assert!(page.contains("every 1h") && page.contains("together") && page.contains("(P10 / P50 / P90)"), "{page}");
 }
