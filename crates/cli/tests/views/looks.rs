@@ -279,9 +279,12 @@ fn schedule_shows_what_is_due_without_a_store_and_names_what_it_does_not_know() 
     place.ends("schedule nightlly", 2);
     place.ends("schedule --days 0", 2);
     assert!(!place.env.state().join("store.db").exists());
+}
+
+#[test]
 fn simulation_draws_from_the_record_and_says_what_it_assumes() {
     let place = Place::new();
-    place.add("fix", "L1", "on: { every: 1h }\ncheck: none", "@ maker\nstage report.md all is well\n");
+    place.add("fix", "L1", "on: { every: 1h }\ncheck: none", "@ maker\nstage report.md \"All is well.\"\n");
     place.add("other", "L2", "on: { daily: '08:00', timezone: UTC }", FIX);
     place.repo.commit("two that are due");
     let _round = place.round("fix", 0);

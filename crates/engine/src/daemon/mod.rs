@@ -29,8 +29,8 @@ mod told;
 
 pub(crate) use after::signals;
 pub use fleet::{Fleet, Loops, Prepared, Ready};
-pub use letters::STOP_FLAG;
 pub use keep::standing;
+pub use letters::STOP_FLAG;
 pub use permit::Permit;
 pub use stop::STOP_FILE;
 pub use tick::{TickReport, TickRound, tick};
