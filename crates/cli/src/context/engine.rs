@@ -12,6 +12,7 @@ use loopwright::daemon::Daemon;
 use loopwright::git::UserRepo;
 use loopwright::proc::Cancel;
 use loopwright::store::Store;
+use loopwright::takeover::{Rebind, Taken};
 use loopwright::{Engine, EngineError, Identity, Settings};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::prices::Prices;
@@ -19,6 +20,12 @@ use loopwright_core::round::Started;
 use loopwright_core::spec::{AgentSpec, CheckedSpec, LoopSpec, Role};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+impl Rebind for Context {
+    fn rebind(&self, engine: &Engine, started: &Started) -> (Engine, loopwright::round::Bindings) {
+        self.rebound(engine, started)
+    }
+}
 
 impl Context {
     /// What the engine is told. `repo` is where the command works, if it works on one.
@@ -105,21 +112,12 @@ impl Context {
     /// One round that cannot go on (its repository was deleted, its record is of a later build) is told and left open; it
     /// must not keep all others from working.
     pub(crate) async fn recover(&self, engine: &Engine, cancel: &Cancel) -> Result<(), CommandError> {
-        for row in engine.abandoned().await? {
-            let resumed = match self.recorded_bindings(engine, &row.id).await {
-                Ok(bind) => engine.resume(&row.id, &bind, &(), cancel).await.map(|round| round.outcome()),
-                Err(error) => Err(error),
-            };
-            self.tell_recovered("recovered", &row.loop_name, &row.id, resumed)?;
-        }
-        for id in engine.expired().await? {
-            let expired = match self.recorded_bindings(engine, &id).await {
-                Ok(bind) => engine.expire(&id, &bind, &()).await.map(|report| report.outcome),
-                Err(error) => Err(error),
-            };
-            self.tell_recovered("expired", "a question", &id, expired)?;
-        }
-        Ok(())
+        let mut tell = |taken: Taken| {
+            let loop_name = taken.loop_name.as_deref().unwrap_or("a question");
+            // A store that failed has ended the whole before.
+            let _ = self.tell_recovered(taken.what.word(), loop_name, &taken.round, taken.ended);
+        };
+        Ok(engine.take_over(self, cancel, &mut tell).await?)
     }
 
     /// Ends rounds that were suspended before a moment and that nobody took up again; their work may go then.

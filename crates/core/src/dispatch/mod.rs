@@ -62,6 +62,8 @@ pub struct Dispatcher {
     standings: BTreeMap<LoopKey, Standing>,
     /// Signals for loops that are not loaded.
     strays: BTreeMap<LoopKey, Vec<Signal>>,
+    /// Open proposals of loops that are not loaded.
+    opens: BTreeMap<LoopKey, u32>,
     slots: Slots,
     queue: Queue,
     /// The loop that others leave free what it needs, because it has waited for very long.
@@ -96,6 +98,7 @@ impl Dispatcher {
             members: BTreeMap::new(),
             standings: standings.into_iter().map(|standing| (standing.key.clone(), standing)).collect(),
             strays,
+            opens: BTreeMap::new(),
             slots: Slots::new(limits),
             queue: Queue::default(),
             champion: None,

@@ -43,6 +43,7 @@ impl Dispatcher {
         let mut member = Member::new(entry, standing);
         let mut signals = self.strays.remove(&key).unwrap_or_default();
         signals.truncate(super::member::SIGNALS_MAX);
+        member.open = self.opens.remove(&key).unwrap_or(member.open);
         member.since_ms = signals.first().map(|signal| signal.at_ms);
         member.signals = signals.into();
         self.members.insert(key, member);

@@ -47,9 +47,12 @@ impl Dispatcher {
     }
 
     pub(super) fn proposals(&mut self, now_ms: i64, key: &LoopKey, open: u32) {
-        if let Some(member) = self.members.get_mut(key) {
-            member.open = open;
-            self.refresh(now_ms, key);
+        match self.members.get_mut(key) {
+            Some(member) => {
+                member.open = open;
+                self.refresh(now_ms, key);
+            }
+            None => drop(self.opens.insert(key.clone(), open)),
         }
     }
 

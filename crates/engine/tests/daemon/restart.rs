@@ -3,6 +3,7 @@
 use crate::world::*;
 use loopwright::Engine;
 use loopwright::proc::Cancel;
+use loopwright::store::{Change, InboxRow};
 
 #[tokio::test]
 async fn a_round_that_a_dead_engine_left_is_ended_and_its_loop_goes_on() {
@@ -56,5 +57,62 @@ async fn a_daemon_that_dies_with_everything_under_way_loses_and_doubles_nothing(
     }
     let rounds = show.rounds().await;
     assert!(rounds.iter().all(|round| round.ended_ms.is_some()), "{rounds:?}");
+    show.close().await;
+}
+
+#[tokio::test]
+async fn a_round_that_its_provider_keeps_from_work_goes_on_at_the_reset_also_after_a_restart() {
+    let stage = Stage::new(vec![every("look", "every 6h")]).await;
+    stage.troop.troupe.play("look", Play::Later(T0 + 9 * HOUR));
+    let mut show = stage.open().await;
+    stage.at(6 * HOUR);
+    show.ear.hears("ended look rate-limited").await;
+    show.settled().await;
+    show.close().await;
+    stage.troop.troupe.play("look", Play::Report);
+    let mut show = stage.open().await;
+    stage.at(9 * HOUR - 1);
+    show.settled().await;
+    assert_eq!(stage.troop.troupe.starts().len(), 1, "the provider is not back yet");
+    stage.at(9 * HOUR + MINUTE);
+    show.ear.hears("ended look reported").await;
+    show.settled().await;
+    let rounds = show.rounds().await;
+    assert_eq!((rounds.len(), rounds[0].outcome.as_deref()), (1, Some("reported")), "the same round: {rounds:?}");
+    show.close().await;
+}
+
+#[tokio::test]
+async fn proposals_that_were_open_before_a_restart_hold_a_loop_back_after_it() {
+    let stage = Stage::new(vec![every("look", "every 1h")]).await;
+    let mut show = stage.open().await;
+    stage.at(HOUR);
+    show.ear.hears("ended look reported").await;
+    show.settled().await;
+    let round = show.rounds().await.remove(0);
+    let question = |number: u32| {
+        Change::Inbox(InboxRow {
+            id: format!("q-{number}"),
+            round: round.id.clone(),
+            loop_name: round.loop_name.clone(),
+            repo: round.repo.clone(),
+            kind: "approval".to_owned(),
+            risk: "low".to_owned(),
+            candidate: None,
+            summary: "look at it".to_owned(),
+            created_ms: T0,
+            expires_ms: None,
+            closed_ms: None,
+        })
+    };
+    show.engine.keep_rows((0..3).map(question).collect()).await.expect("three proposals are open");
+    show.close().await;
+    stage.at(2 * HOUR + 30 * MINUTE);
+    let mut show = stage.open().await;
+    stage.at(3 * HOUR);
+    show.settled().await;
+    stage.at(3 * HOUR + MINUTE);
+    show.settled().await;
+    assert_eq!(show.rounds().await.len(), 1, "nothing new is started: {:?}", show.fates(&stage.key("look")).await);
     show.close().await;
 }

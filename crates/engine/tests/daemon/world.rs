@@ -11,6 +11,7 @@ use loopwright::store::{ReceiptRow, ReceiptsQuery, RoundRow, RoundsQuery};
 use loopwright::takeover::Rebind;
 use loopwright::{AlwaysEscalate, BoxFuture, Engine, EngineError, LoopLevel, LoopSpec, Settings};
 use loopwright_core::dispatch::{Entry, Limits, LoopKey};
+use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use loopwright_core::round::Started as Birth;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -36,6 +37,8 @@ pub(crate) enum Play {
     Panic,
     /// Exits with a code.
     Fail,
+    /// Its provider says later.
+    Later(i64),
 }
 
 /// Plays the agents of all loops.
@@ -75,6 +78,7 @@ impl Troupe {
         match play {
             Play::Panic => panic!("the agent of {name} lost its head"),
             Play::Fail => return ended(3, "no", 0),
+            Play::Later(at_ms) => return later(at_ms),
             Play::Report => {}
             Play::Hang => tokio::select! {
                 () = self.free.notified() => {}
@@ -84,6 +88,13 @@ impl Troupe {
         std::fs::write(invocation.outbox.join("report.md"), "seen\n").expect("the outbox can be written");
         said("done")
     }
+}
+
+fn later(at_ms: i64) -> AgentOutcome {
+    let mut outcome = ended(1, "", 0);
+    let (kind, text) = (TroubleKind::RateLimited, "not now".to_owned());
+    outcome.told.trouble = Some(ProviderTrouble { kind, status: None, retry_at_ms: Some(at_ms), text });
+    outcome
 }
 
 impl Agent for Troupe {
