@@ -240,7 +240,8 @@ fn fresh(name: &str, path: &Path, ground: &Ground, shelf: &Mutex<Shelf>) -> Resu
 }
 
 fn watched(spec: &LoopSpec) -> Option<Box<WatchedLoop>> {
-    let hears = !spec.on.files.is_empty() || !spec.on.push.is_empty();
+    let on = &spec.on;
+    let hears = !on.files.is_empty() || !on.push.is_empty() || !on.webhook.is_empty();
     hears.then(|| Box::new(WatchedLoop::from(spec)))
 }
 

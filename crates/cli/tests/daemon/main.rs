@@ -2,5 +2,6 @@
 
 mod beside;
 mod fires;
+mod hears;
 mod service;
 mod world;

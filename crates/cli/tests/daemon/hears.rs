@@ -1,0 +1,74 @@
+//! What a daemon hears from outside: a signed delivery over real HTTP becomes a round, once.
+
+use crate::world::{REPORT, World};
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+const TOKEN: &str = "a-token-of-some-length";
+
+fn configured(world: &World) {
+    let (config, secret) = (world.env.root().join("config/loopwright/config.yaml"), world.env.root().join("token"));
+    std::fs::create_dir_all(config.parent().expect("a folder")).expect("it can be made");
+    std::fs::write(&secret, format!("{TOKEN}\n")).expect("it can be written");
+    let text = format!("webhooks: {{ secrets: {{ gitlab: {{ file: {} }} }} }}\n", secret.display());
+    std::fs::write(&config, text).expect("it can be written");
+}
+
+fn deliver(address: &str, token: &str, id: &str) -> String {
+    let body = r#"{"object_kind":"tag_push","project":{"web_url":"https://gitlab.example.org/acme/shop"}}"#;
+    let mut stream = TcpStream::connect(address).expect("connects");
+    let head = "POST /hooks/gitlab HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\n";
+    let request =
+        format!("{head}x-gitlab-token: {token}\r\nidempotency-key: {id}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    stream.write_all(request.as_bytes()).expect("written");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer.lines().next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_delivery_makes_a_loop_due_once() {
+    let world = World::new();
+    world.add("tagged", "check: none\non: { webhook: gitlab.tag_push }\n", REPORT);
+    world.repo.git(["remote", "add", "origin", "git@gitlab.example.org:acme/shop.git"]);
+    configured(&world);
+    let daemon = world.up_with("up --listen 127.0.0.1:0");
+    let line = daemon.wait_for("taken at http://");
+    let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next()).expect("an address").to_owned();
+    assert_eq!(deliver(&address, "another-token-of-a-length", "d1"), "HTTP/1.1 401 Unauthorized");
+    assert_eq!(deliver(&address, TOKEN, "d1"), "HTTP/1.1 202 Accepted");
+    daemon.wait_for("end       tagged");
+    assert_eq!(deliver(&address, TOKEN, "d1"), "HTTP/1.1 200 OK");
+    daemon.stop();
+    let rounds = world.json("rounds tagged");
+    assert_eq!(rounds["rounds"].as_array().map(Vec::len), Some(1), "{rounds}");
+    assert!(!rounds.to_string().contains(TOKEN));
+}
+
+#[test]
+fn a_listener_without_a_secret_is_refused() {
+    let world = World::new();
+    let told = world.run("up --listen 127.0.0.1:0").code(2);
+    assert!(told.stderr().contains("there is no webhook secret"), "{}", told.stderr());
+}
+
+#[test]
+fn hooks_are_installed_by_the_command() {
+    let world = World::new();
+    let told = world.json("hooks install");
+    assert_eq!(told["hooks"][0], serde_json::json!({"hook": "post-commit", "state": "installed"}));
+    let text = world.repo.read(".git/hooks/post-commit");
+    assert!(text.contains("# >>> loopwright ") && text.contains("/poke/"), "{text}");
+    let _ = world.run("hooks uninstall").success();
+    assert_eq!(world.json("hooks status")["hooks"][0]["state"], "absent");
+}
+
+#[test]
+fn check_knows_who_follows_whom() {
+    let world = World::new();
+    world.add("one", "check: none\non: { after: [two] }\n", REPORT);
+    world.add("two", "check: none\non: { after: [one, tree] }\n", REPORT);
+    let told = world.run("check").code(2);
+    assert!(told.stderr().contains("`on.after` names `tree`, and there is no such loop"), "{}", told.stderr());
+    assert!(told.stderr().contains("a ring without end: `two` → `one` → `two`"), "{}", told.stderr());
+}
