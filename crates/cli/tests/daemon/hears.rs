@@ -18,8 +18,10 @@ fn deliver(address: &str, token: &str, id: &str) -> String {
     let body = r#"{"object_kind":"tag_push","project":{"web_url":"https://gitlab.example.org/acme/shop"}}"#;
     let mut stream = TcpStream::connect(address).expect("connects");
     let head = "POST /hooks/gitlab HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\n";
-    let request =
-        format!("{head}x-gitlab-token: {token}\r\nidempotency-key: {id}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let request = format!(
+        "{head}x-gitlab-token: {token}\r\nidempotency-key: {id}\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
     stream.write_all(request.as_bytes()).expect("written");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
