@@ -8,16 +8,16 @@ use serde::Serialize;
 /// The `on:` block.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
 pub struct Triggers {
-    /// Fixed intervals.
+    /// Fixed intervals, a grid anchored at 1970-01-01T00:00Z.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub every: Vec<Span>,
-    /// Five-field cron lines.
+    /// Five-field cron lines: names, ranges, steps, `L`, `LW`, `15W`, `mon#2`, `friL`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub cron: Vec<String>,
-    /// Times of day, `HH:MM`.
+    /// Times of day, `08:00` or `08:00,17:30`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub daily: Vec<String>,
-    /// Weekday and time, `mon 09:30`.
+    /// Weekdays and times, `mon 09:30` or `mon,wed 09:30,17:00`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub weekly: Vec<String>,
     /// Inbound events, such as `github.workflow_run`.
@@ -35,7 +35,7 @@ pub struct Triggers {
     /// Loops whose outcome makes this one due.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
-    /// IANA zone; the system's when absent.
+    /// IANA zone of the built-in database; the system's when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timezone: Option<String>,
     /// What happens to missed occurrences.
@@ -50,10 +50,10 @@ pub struct Triggers {
     /// Hours in which nothing starts, `22:00-06:00`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub quiet: Option<String>,
-    /// Nothing starts before this moment.
+    /// Nothing is due before this moment, or this day.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_before: Option<String>,
-    /// Nothing starts after this moment.
+    /// Nothing is due after this moment, or after this day.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
 }
