@@ -93,7 +93,8 @@ fn lists_of_days_and_times() {
 #[test]
 fn the_example_of_the_documentation_is_a_schedule() {
     let page = include_str!("../../../../../docs/schedule.md");
-    let block = page.split("```").nth(1).and_then(|block| block.strip_prefix("yaml\n")).expect("the first block is YAML");
+    let block =
+        page.split("```").nth(1).and_then(|block| block.strip_prefix("yaml\n")).expect("the first block is YAML");
     let file = format!("---\nname: a\nintent: b\n{block}---\n# Maker\nc\n");
     let spec = crate::spec::read_loop_file("a.md", file.as_bytes()).unwrap_or_else(|problems| panic!("{problems}"));
     let expected = "every 15m, daily 08:00,17:30, weekly mon,wed 09:30, weekly fri 16:00, */10 9-17 * * mon-fri";
