@@ -171,6 +171,35 @@ fn over_budget_work_is_kept_as_long_as_there_is_no_room() {
 }
 
 #[test]
+fn over_budget_round_goes_on_with_its_work_once_a_person_raised_its_ceiling() {
+    let half = "@ maker\nappend half.txt \"half\\n\"\nusage input=410000\nhang\n";
+    let place = Place::new(half, "");
+    let (round, report) = place.round(12);
+    assert_eq!((report["outcome"].as_str(), report["exit"].as_u64()), (Some("over-budget"), Some(12)));
+    let reasons = report["reasons"].to_string();
+    assert!(reasons.contains(&format!("--round {round}")), "the reason names the way back: {reasons}");
+    // The work is the maker's own: what it goes on from is read, and fails where it is not there.
+    let on = FIX.replace("@ maker\n", "@ maker\nread half.txt\ndelete half.txt\nusage input=1000\n");
+    place.repo.write(".loopwright/fix.script", on.replace("@ checker\n", "@ checker\nusage input=500\n"));
+    let raised =
+        place.run(&format!("budget raise fix --usd 10 --tokens 300000 --round {round} --json")).success().json();
+    assert_eq!(raised["next"][0].as_str(), Some(format!("loopwright retry {round}").as_str()), "{raised}");
+    let more = place.run(&format!("retry {round} --json")).code(10).json();
+    assert_eq!(
+        (more["round"].as_str(), more["outcome"].as_str()),
+        (Some(round.as_str()), Some("escalated")),
+        "{more:#}"
+    );
+    assert_eq!((more["attempts"].as_u64(), more["spend"]["tokens"]["input"].as_u64()), (Some(1), Some(411_500)));
+    let changed: Vec<_> = more["changes"].as_array().into_iter().flatten().map(|change| &change["path"]).collect();
+    assert_eq!(changed, ["calc.sh"], "{more:#}");
+    assert_eq!(place.run("verify --json").success().json()["ok"], true);
+    place.repo.write(".loopwright/fix.script", half);
+    let (_, other) = place.round(12);
+    assert_eq!(other["outcome"], "over-budget", "the raise was for one round");
+}
+
+#[test]
 fn suspended_work_nobody_takes_up_is_let_go_after_its_retention() {
     let place = Place::new(LATER, "");
     let (round, _) = place.round(75);

@@ -5,6 +5,7 @@
 //! Inside, everything lies at the same place in every round, so that build caches stay valid. Nothing of the state
 //! directory, the user's repository or home is ever there, and no socket.
 
+mod below;
 mod copy;
 mod hide;
 mod tools;
@@ -130,6 +131,23 @@ impl Room {
         Ok(self)
     }
 
+    /// The same for every file of these names in a folder below the top.
+    ///
+    /// # Errors
+    /// As above, and when there are too many.
+    pub(crate) fn hiding_below(mut self, names: &[&str], home: &Path) -> Result<Self, String> {
+        let Some(confine) = &mut self.confine else { return Ok(self) };
+        let found = below::find(&hide::layers(confine), names)?;
+        let empty = beside(home, "empty");
+        let mounts = hide::mounts(confine, &found, &empty)?;
+        if !mounts.is_empty() {
+            private_dir(&empty).map_err(|error| format!("make `{}`: {error}", empty.display()))?;
+        }
+        let new: Vec<_> = mounts.into_iter().filter(|new| confine.mounts.iter().all(|old| old.at != new.at)).collect();
+        confine.mounts.extend(new);
+        Ok(self)
+    }
+
     /// Whether the kernel keeps programs in here from changing the workspace.
     pub(crate) fn is_read_only(&self) -> bool {
         let mounts = self.confine.iter().flat_map(|confine| &confine.mounts);
@@ -140,6 +158,12 @@ impl Room {
     /// Which of these names at the top of the workspace a program in here sees although they were to be hidden.
     pub(crate) fn shows<'n>(&self, names: &[&'n str], workspace: &Path) -> Vec<&'n str> {
         if self.confine.is_some() { Vec::new() } else { hide::existing(workspace, names) }
+    }
+
+    /// The first of these names below the top that a program in here sees although it was to be hidden.
+    pub(crate) fn shows_below(&self, names: &[&str], workspace: &Path) -> Option<PathBuf> {
+        let found = if self.confine.is_some() { Ok(Vec::new()) } else { below::find(&[workspace], names) };
+        found.unwrap_or_default().into_iter().next()
     }
 
     fn put(&mut self, host: &Path, at: &str, what: What) {

@@ -1,6 +1,6 @@
 //! Whole rounds with real agents that are spoken to in the Agent Client Protocol.
 
-use crate::hostile::obeys_nothing;
+use crate::hostile::{READS_BELOW, below, obeys_nothing};
 use crate::world::{MEND, World, agrees, model_of};
 use serde_json::Value;
 
@@ -19,7 +19,12 @@ fn plain(agent: &str) -> String {
 
 /// A world whose loop names these agents.
 fn world(programs: [&str; 2], maker: &str, checker: &str) -> Option<World> {
-    let world = World::new(programs[0], programs[1], MEND)?;
+    world_of(MEND, programs, maker, checker)
+}
+
+/// The same with another scenario.
+fn world_of(scenario: &str, programs: [&str; 2], maker: &str, checker: &str) -> Option<World> {
+    let world = World::new(programs[0], programs[1], scenario)?;
     world.repo.write(
         ".loopwright/loops/mend.md",
         format!(
@@ -71,4 +76,10 @@ fn claude_makes_and_gemini_checks_with_its_last_message_as_the_verdict() {
 fn goose_makes_and_gemini_checks_as_if_the_repository_were_silent() {
     let Some(world) = world(["goose", "gemini"], &acp("goose"), &acp("gemini")) else { return };
     obeys_nothing(&world);
+}
+
+#[test]
+fn goose_and_gemini_take_no_instructions_from_sub_folders() {
+    let Some(world) = world_of(READS_BELOW, ["goose", "gemini"], &acp("goose"), &acp("gemini")) else { return };
+    below(&world);
 }

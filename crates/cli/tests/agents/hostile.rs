@@ -97,6 +97,72 @@ pub(crate) fn obeys_nothing(world: &World) {
     }
 }
 
+/// The same for what lies in a sub folder: both roles read a file there, and take no instructions with it.
+pub(crate) const READS_BELOW: &str = "\
+@ maker
+read sub/deep/data.txt
+replace calc.py \"a - b\" \"a + b\"
+stage pull-request.md \"Mend the sum\\n\\nIt was a difference.\"
+say The sum is mended.
+
+@ checker
+read sub/deep/data.txt
+verdict pass correctness=5@calc.py:2 scope=5@gate:tests tests=4@gate:tests
+";
+
+fn nothing_below_is_obeyed(maker: &str, checker: &str) {
+    let Some(world) = World::new(maker, checker, READS_BELOW) else { return };
+    below(&world);
+}
+
+/// A round of a world in which both roles read a file below folders that give orders.
+pub(crate) fn below(world: &World) {
+    let names = [
+        "AGENTS.md",
+        "AGENT.md",
+        "CLAUDE.md",
+        "CLAUDE.local.md",
+        "GEMINI.md",
+        "CONTEXT.md",
+        ".goosehints",
+        ".cursorrules",
+    ];
+    for folder in ["sub", "sub/deep"] {
+        names.iter().for_each(|name| drop(world.repo.write(&format!("{folder}/{name}"), format!("{MARK}\n"))));
+    }
+    world.repo.write("sub/deep/data.txt", "READ-AS-DATA\n").commit("poison below");
+    let json = world.run();
+    let told = || format!("{json:#}\n{}", world.transcripts());
+    assert_eq!(json["outcome"], "escalated", "{}", told());
+    let changed: Vec<_> = json["changes"].as_array().into_iter().flatten().map(|change| &change["path"]).collect();
+    assert_eq!(changed, ["calc.py"], "hiding is no change: {}", told());
+    let log = world.model.log();
+    let bodies: Vec<String> = log.iter().map(|request| request["body"].to_string()).collect();
+    let readers = bodies.iter().filter(|body| body.contains("READ-AS-DATA")).count();
+    assert!(readers >= 2, "both roles read the file: {}", told());
+    assert!(!bodies.iter().any(|body| body.contains(MARK)), "the model was told what a sub folder orders: {}", told());
+}
+
+#[test]
+fn claude_and_codex_take_no_instructions_from_sub_folders() {
+    nothing_below_is_obeyed("claude", "codex");
+}
+
+#[test]
+fn codex_and_claude_take_no_instructions_from_sub_folders() {
+    nothing_below_is_obeyed("codex", "claude");
+}
+
+#[test]
+fn opencode_and_gemini_take_no_instructions_from_sub_folders() {
+    nothing_below_is_obeyed("opencode", "gemini");
+}
+
+#[test]
+fn gemini_and_opencode_take_no_instructions_from_sub_folders() {
+    nothing_below_is_obeyed("gemini", "opencode");
+}
+
 #[test]
 fn claude_makes_and_codex_checks_as_if_the_repository_were_silent() {
     nothing_is_obeyed("claude", "codex");

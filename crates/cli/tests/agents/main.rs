@@ -4,5 +4,6 @@
 mod acp;
 mod hostile;
 mod mentions;
+mod race;
 mod rounds;
 mod world;

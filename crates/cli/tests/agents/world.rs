@@ -90,7 +90,11 @@ pub(crate) fn served(counter: &Value) -> (Tokens, u64) {
         let [input, output, cache_read, cache_write] = dollars.map(|dollars| Usd(dollars * 1_000_000));
         (model.to_owned(), Price { input, output, cache_read, cache_write })
     });
-    let prices = Prices::new(own.into());
+    served_by(counter, &Prices::new(own.into()))
+}
+
+/// The same by other prices.
+pub(crate) fn served_by(counter: &Value, prices: &Prices) -> (Tokens, u64) {
     let models = counter["models"].as_object().expect("models");
     models.iter().fold((Tokens::default(), 0), |(sum, micros), (model, counts)| {
         let used = tokens(counts);

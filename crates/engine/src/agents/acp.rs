@@ -94,12 +94,17 @@ impl Acp {
     ) -> Result<AgentOutcome, AgentError> {
         let policy = Policy::of(invocation, self.known.default_asks())?;
         let (hidden, needs_hidden) = (self.known.instructions(), self.known.settings());
-        let launch = Launch { hidden, needs_hidden, ..Launch::default() };
+        let hidden_below = self.known.instructions_below();
+        let launch = Launch { hidden, hidden_below, needs_hidden, ..Launch::default() };
         let room = hide(&launch, invocation)?;
         let mut hearing = Hearing::new(log, invocation);
         // Instruction files steer, but run nothing.
         for name in room.shows(&launch.hidden, &invocation.workspace) {
             hearing.note(&format!("without walls, the agent reads the repository's `{name}`"));
+        }
+        if let Some(path) = room.shows_below(&launch.hidden_below, &invocation.workspace) {
+            hearing
+                .note(&format!("without walls, the agent may read the repository's `{}` and its like", path.display()));
         }
         for (path, bytes) in self.known.files(invocation) {
             home::lay(&invocation.home, &path, &bytes)

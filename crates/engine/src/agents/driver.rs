@@ -51,6 +51,9 @@ pub(super) struct Launch {
     /// Names at the top of the workspace that the program would read as its instructions and that no flag turns off. Where
     /// they exist, something empty lies over them; without walls the program reads them, which is said.
     pub(super) hidden: Vec<&'static str>,
+    /// The same for files of these names in every folder below the top: programs that read a file take its folder's
+    /// instructions with it.
+    pub(super) hidden_below: Vec<&'static str>,
     /// The same for what it would run or be steered by: without walls, a workspace that has one is refused.
     pub(super) needs_hidden: Vec<&'static str>,
 }
@@ -165,6 +168,10 @@ impl Driven {
         for name in room.shows(&launch.hidden, &invocation.workspace) {
             hearing.note(&format!("without walls, {} reads the repository's `{name}`", self.dialect.name()));
         }
+        if let Some(path) = room.shows_below(&launch.hidden_below, &invocation.workspace) {
+            let (name, path) = (self.dialect.name(), path.display());
+            hearing.note(&format!("without walls, {name} may read the repository's `{path}` and its like"));
+        }
         let _lent = Lent::of(invocation);
         let spawn = self.spawn(launch, &room, invocation)?;
         let mut listener = Listener::new(self.dialect.reader(invocation), hearing);
@@ -201,7 +208,12 @@ pub(super) fn hide(launch: &Launch, invocation: &Invocation) -> Result<Room, Age
         return Err(AgentError::Unavailable { what, hint: hint.to_owned() });
     }
     let names = [launch.hidden.as_slice(), &launch.needs_hidden].concat();
-    invocation.room.clone().hiding(&names, &invocation.home).map_err(|what| {
+    let hidden = invocation.room.clone().hiding(&names, &invocation.home);
+    let hidden = hidden.and_then(|room| match launch.hidden_below.as_slice() {
+        [] => Ok(room),
+        names => room.hiding_below(names, &invocation.home),
+    });
+    hidden.map_err(|what| {
         let hint = "settings of an agent that lie in a repository are hidden from it; this one cannot be".to_owned();
         AgentError::Unavailable { what, hint }
     })

@@ -13,7 +13,6 @@ use loopwright_core::budget::{BudgetLimit, Tokens};
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use loopwright_core::spec::Role;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -67,6 +66,7 @@ impl Dialect for Gemini {
             files,
             // Read whatever the settings say, which can only add names to it.
             hidden: vec!["GEMINI.md"],
+            hidden_below: vec!["GEMINI.md"],
             // Settings, hooks, servers, commands and variables.
             needs_hidden: vec![".gemini"],
         })
@@ -233,6 +233,13 @@ impl Reader for GeminiReader {
     }
 }
 
+/// Whether a message is what it was told, seen at its beginning: that is the whole brief, often most of the stream, and
+/// nobody needs it. Inside of a string its quotes would have backslashes before them.
+fn is_users(line: &[u8]) -> bool {
+    const USER: &[u8] = b",\"role\":\"user\",";
+    line[..line.len().min(200)].windows(USER.len()).any(|part| part == USER)
+}
+
 fn init(line: &[u8], hearing: &mut Hearing<'_>) {
     #[derive(Deserialize)]
     struct Init<'a> {
@@ -278,6 +285,9 @@ impl GeminiReader {
             #[serde(default)]
             delta: bool,
         }
+        if is_users(line) {
+            return;
+        }
         let text = json::text(line);
         let Ok(message) = serde_json::from_str::<Message<'_>>(&text) else { return };
         if message.role != "assistant" {
@@ -300,7 +310,15 @@ impl GeminiReader {
             #[serde(borrow, default)]
             tool_id: Cow<'a, str>,
             #[serde(borrow, default)]
-            parameters: Option<&'a RawValue>,
+            parameters: Option<Input<'a>>,
+        }
+        /// The same of a tool whose parameters are none that are known.
+        #[derive(Deserialize)]
+        struct Other<'a> {
+            #[serde(borrow, default)]
+            tool_name: Cow<'a, str>,
+            #[serde(borrow, default)]
+            tool_id: Cow<'a, str>,
         }
         #[derive(Deserialize)]
         struct Input<'a> {
@@ -316,9 +334,11 @@ impl GeminiReader {
         self.hears_model(hearing);
         self.speaks(hearing);
         let text = json::text(line);
-        let Ok(used) = serde_json::from_str::<Used<'_>>(&text) else { return };
-        let input = used.parameters.and_then(|input| serde_json::from_str::<Input<'_>>(input.get()).ok());
-        let what = input.and_then(|input| input.command.or(input.file_path).or(input.pattern).or(input.dir_path));
+        let other = || serde_json::from_str::<Other<'_>>(&text).ok();
+        let other = || other().map(|Other { tool_name, tool_id }| Used { tool_name, tool_id, parameters: None });
+        let Some(used) = serde_json::from_str::<Used<'_>>(&text).ok().or_else(other) else { return };
+        let what =
+            used.parameters.and_then(|input| input.command.or(input.file_path).or(input.pattern).or(input.dir_path));
         hearing.tool(&used.tool_name, json::glance(what.as_deref().unwrap_or_default()));
         if self.calls.len() < CALLS_MAX {
             self.calls.push((used.tool_id.into_owned(), used.tool_name.into_owned()));

@@ -58,6 +58,8 @@ impl Dialect for Opencode {
             env: env(invocation)?,
             stdin: invocation.prompt.clone().into_bytes(),
             files: [installed(invocation), signed_in(invocation, "data/opencode/auth.json")].concat(),
+            // Of the folder of every file that it reads. Those at the top are left out by a variable.
+            hidden_below: vec!["AGENTS.md", "CONTEXT.md"],
             // Plugins in there are run whatever the flags say.
             needs_hidden: vec![".opencode"],
             ..Launch::default()

@@ -94,6 +94,9 @@ pub(super) fn shown(launch: &Launch) -> String {
         let _ = writeln!(text, "file {}: {}", path.display(), String::from_utf8_lossy(bytes));
     }
     let _ = writeln!(text, "hidden {:?} {:?}", launch.hidden, launch.needs_hidden);
+    if !launch.hidden_below.is_empty() {
+        let _ = writeln!(text, "hidden below {:?}", launch.hidden_below);
+    }
     let _ = writeln!(text, "stdin {}", String::from_utf8_lossy(&launch.stdin));
     text
 }

@@ -10,12 +10,16 @@ use super::serve::refusal;
 use super::shared::Shared;
 use super::usage::{Answer, Form, Tally};
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Request, Response, StatusCode, Uri};
 use loopwright_core::config::KeyStyle;
 use loopwright_core::network::{Paths, Target, Why};
 use std::sync::Arc;
+
+/// What a model of Gemini is asked to do.
+const ASKS: [&str; 5] =
+    ["generateContent", "streamGenerateContent", "countTokens", "embedContent", "batchEmbedContents"];
 
 /// Every header that a token may come in, and that a key may leave in.
 const HEADERS: [&str; 4] = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
@@ -105,19 +109,25 @@ impl Provider {
     }
 
     /// Whether a request is one that agents need: asking a model, and reading what models there are. What an account has
-    /// besides (files, batches, fine-tuning, its administration) is none of a round's business.
+    /// besides (files, fine-tuning, its administration) is none of a round's business, and neither is work that is paid for
+    /// later, where nobody counts it: batches, and operations that run on.
     fn passes(&self, method: &str, path: &str) -> bool {
-        const USUAL: [&str; 7] = ["messages", "responses", "chat", "completions", "complete", "embeddings", "models"];
         if !matches!(method, "GET" | "POST") || !is_plain(path) {
             return false;
         }
         if !self.paths.is_empty() {
             return self.paths.iter().any(|paths| paths.allow(path));
         }
-        let mut parts = path.split('/').skip(1);
-        let first = parts.next().unwrap_or_default();
-        let part = if is_version(first) { parts.next().unwrap_or_default() } else { first };
-        USUAL.contains(&part)
+        let parts: Vec<&str> = path.split('/').skip(1).collect();
+        let parts = if parts.first().is_some_and(|first| is_version(first)) { &parts[1..] } else { &parts[..] };
+        match parts {
+            ["messages" | "responses" | "completions" | "complete" | "embeddings" | "models"] => true,
+            ["messages", "count_tokens"] | ["responses", "compact" | "input_tokens"] | ["chat", "completions"] => true,
+            ["models", model] => {
+                method == "GET" || model.rsplit_once(':').is_some_and(|(_, does)| ASKS.contains(&does))
+            }
+            _ => false,
+        }
     }
 
     async fn wire(&self, shared: &Shared) -> Result<Box<dyn Wire>, DialError> {
@@ -176,7 +186,8 @@ pub(super) async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> 
         deny(Why::Provider);
         return refusal(StatusCode::FORBIDDEN, &format!("{method} {inner} is not passed on to a provider"));
     }
-    let answer = counts(&method, &inner).then(|| Answer::new(tally, model_of(&inner)));
+    let size = request.body().size_hint().lower();
+    let answer = counts(&method, &inner).then(|| Answer::new(tally, model_of(&inner), size));
     match pass_on(shared, provider, &inner, request, answer).await {
         Ok(response) => response,
         Err(text) => refusal(StatusCode::BAD_GATEWAY, &text),
@@ -336,6 +347,16 @@ mod tests {
         for path in
             ["/v1/files", "/v1/organizations/me", "/", "/v1/messages/../files", "/v1//messages", "/v1/fine_tuning/jobs"]
         {
+            assert!(!usual.passes("POST", path), "{path}");
+        }
+        // What is paid for later, where nobody counts it.
+        for path in [
+            "/v1/messages/batches",
+            "/v1/chat/completions/batches",
+            "/v1beta/models/gemini:batchGenerateContent",
+            "/v1beta/models/veo:predictLongRunning",
+            "/v1/responses/r1/cancel",
+        ] {
             assert!(!usual.passes("POST", path), "{path}");
         }
         assert!(!usual.passes("DELETE", "/v1/messages"));

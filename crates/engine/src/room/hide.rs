@@ -14,11 +14,11 @@ const LINKS_MAX: usize = 8;
 ///
 /// # Errors
 /// A name that leads out of the workspace cannot be hidden by what lies in it.
-pub(super) fn mounts(confine: &Confine, names: &[&str], empty: &Path) -> Result<Vec<Mount>, String> {
+pub(super) fn mounts(confine: &Confine, names: &[impl AsRef<Path>], empty: &Path) -> Result<Vec<Mount>, String> {
     let layers = layers(confine);
     let mut found: Vec<Mount> = Vec::new();
     for name in names {
-        let Some((path, kind)) = resolve(&layers, Path::new(name))? else { continue };
+        let Some((path, kind)) = resolve(&layers, name.as_ref())? else { continue };
         let what = if kind.is_dir() { What::ReadOnly(empty.to_owned()) } else { What::File(Vec::new()) };
         let mount = Mount { at: Path::new(inside::WORKSPACE).join(path), what };
         if !found.contains(&mount) {
@@ -33,7 +33,8 @@ pub(super) fn existing<'n>(folder: &Path, names: &[&'n str]) -> Vec<&'n str> {
     names.iter().copied().filter(|name| fs::symlink_metadata(folder.join(name)).is_ok()).collect()
 }
 
-fn layers(confine: &Confine) -> Vec<&Path> {
+/// Where the workspace of a room lies, topmost layer first.
+pub(super) fn layers(confine: &Confine) -> Vec<&Path> {
     let workspace = confine.mounts.iter().find(|mount| mount.at == Path::new(inside::WORKSPACE));
     match workspace.map(|mount| &mount.what) {
         Some(What::ReadOnly(path) | What::Writable(path)) => vec![path],

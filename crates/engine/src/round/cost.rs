@@ -119,7 +119,7 @@ impl Run<'_> {
         let (count, models, least) = match (charge, told, sum) {
             (Charge::Told, Some(told), _) => (Some(told), models, Reservation::default()),
             (Charge::Seen, _, Some(sum)) => (Some(sum), seen.models.as_slice(), Reservation::default()),
-            (Charge::AtLeast(least), ..) => (None, models, least),
+            (Charge::AtLeast(least), ..) => (None, models, least.plus(seen.guess(prices))),
             (Charge::Told, None, _) | (Charge::Seen, _, None) => (None, models, Reservation::default()),
         };
         let usage = count.map_or(Usage::Unknown, |count| Usage::Reported(count.tokens));

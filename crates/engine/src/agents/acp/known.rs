@@ -100,6 +100,16 @@ impl Known {
         }
     }
 
+    /// The same in every folder that it reads a file in.
+    pub(super) fn instructions_below(self) -> Vec<&'static str> {
+        match self {
+            Self::Goose => Vec::new(),
+            Self::Gemini => vec!["GEMINI.md"],
+            Self::Opencode => vec!["AGENTS.md", "CLAUDE.md", "CONTEXT.md"],
+            _ => INSTRUCTIONS.to_vec(),
+        }
+    }
+
     /// The variables that say where it keeps its settings and sessions. HOME is not among them: what was prepared for the
     /// loop's commands lies there.
     fn homes(self) -> &'static [&'static str] {

@@ -37,6 +37,7 @@ fn maker_is_started_with_its_tools_and_settings_of_its_own() {
         no_proxy=127.0.0.1,localhost
         file .agent-lw-r1-c00c1e/.gemini/settings.json: {"security":{"auth":{"selectedType":"gemini-api-key"},"folderTrust":{"enabled":true}},"general":{"enableAutoUpdate":false,"enableAutoUpdateNotification":false,"maxAttempts":3},"privacy":{"usageStatisticsEnabled":false},"telemetry":{"enabled":false},"tools":{"core":["read_file","glob","list_directory","grep_search","replace","write_file","run_shell_command"]},"skills":{"enabled":false},"advanced":{"ignoreLocalEnv":true},"context":{"fileFiltering":{"respectGitIgnore":true,"respectGeminiIgnore":false}},"model":{"maxSessionTurns":40}}
         hidden ["GEMINI.md"] [".gemini"]
+        hidden below ["GEMINI.md"]
         stdin the brief
     "#]].assert_eq(&shown(&launch));
 }
@@ -64,6 +65,7 @@ fn checker_has_tools_that_read_and_overlooks_nothing() {
         no_proxy=127.0.0.1,localhost
         file .agent-lw-r1-c00c1e/.gemini/settings.json: {"security":{"auth":{"selectedType":"gemini-api-key"},"folderTrust":{"enabled":true}},"general":{"enableAutoUpdate":false,"enableAutoUpdateNotification":false,"maxAttempts":3},"privacy":{"usageStatisticsEnabled":false},"telemetry":{"enabled":false},"tools":{"core":["read_file","glob","list_directory","grep_search"]},"skills":{"enabled":false},"advanced":{"ignoreLocalEnv":true},"context":{"fileFiltering":{"respectGitIgnore":false,"respectGeminiIgnore":false}},"model":{"maxSessionTurns":40}}
         hidden ["GEMINI.md"] [".gemini"]
+        hidden below ["GEMINI.md"]
         stdin the brief
     "#]].assert_eq(&shown(&launch));
 }

@@ -54,6 +54,7 @@ fn maker_is_started_with_its_tools_and_nobodys_configuration() {
         file .agent-lw-r1-c00c1e/config/opencode/package-lock.json: {"packages":{"":{"dependencies":{"@opencode-ai/plugin":"*"}}}}
         file .agent-lw-r1-c00c1e/config/opencode/node_modules/.package-lock.json: {}
         hidden [] [".opencode"]
+        hidden below ["AGENTS.md", "CONTEXT.md"]
         stdin the brief
     "#]].assert_eq(&shown(&launch));
 }

@@ -6,6 +6,12 @@ use super::scan::{Doc, Scan};
 use super::tally::Tally;
 use loopwright_core::budget::Tokens;
 
+/// The least that an answer counts as which does not say what it cost, in tokens: also what is told later, or elsewhere, is
+/// held against the ceilings.
+const GUESS_MIN: u64 = 1_000;
+/// How many bytes are taken for a token, at the dearest.
+const TOKEN_BYTES: u64 = 3;
+
 /// How an answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -29,11 +35,15 @@ pub(crate) struct Answer {
     in_parts: bool,
     is_odd: bool,
     is_told: bool,
+    /// Bytes of the request and of the answer so far.
+    up: u64,
+    down: u64,
 }
 
 impl Answer {
-    /// For a request that is about to be sent; the model is the one of its path, where there is one.
-    pub(crate) fn new(tally: Tally, model: Option<&str>) -> Self {
+    /// For a request of this size that is about to be sent; the model is the one of its path, where there is one.
+    pub(crate) fn new(tally: Tally, model: Option<&str>, up: u64) -> Self {
+        tally.begins();
         Self {
             tally,
             events: None,
@@ -44,6 +54,8 @@ impl Answer {
             in_parts: false,
             is_odd: false,
             is_told: false,
+            up,
+            down: 0,
         }
     }
 
@@ -60,6 +72,7 @@ impl Answer {
 
     /// More of it came.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.down = self.down.saturating_add(bytes.len() as u64);
         let mut docs = Vec::new();
         match &mut self.events {
             Some(events) => events.push(bytes, &mut self.scan, &mut docs),
@@ -131,7 +144,12 @@ impl Answer {
 impl Drop for Answer {
     fn drop(&mut self) {
         if !self.is_told {
-            self.tally.unclear();
+            let output = (self.down / TOKEN_BYTES).max(GUESS_MIN);
+            let guess = Tokens { input: self.up / TOKEN_BYTES, output, ..Tokens::default() };
+            // What it did tell is counted already.
+            let told = self.counted.as_ref().map(|(_, tokens)| *tokens).unwrap_or_default();
+            let guess = guess.less(Tokens { input: told.input.saturating_add(told.cache_read), ..told });
+            self.tally.unclear(&self.model, guess);
             self.tally.judge();
         }
     }

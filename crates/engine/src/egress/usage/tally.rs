@@ -1,7 +1,7 @@
 //! What the answers to one start of an agent told of its use, all together, and the ceilings that this is held against.
 
 use crate::purse::Meter;
-use loopwright_core::budget::{BudgetLimit, ModelTokens, Tokens};
+use loopwright_core::budget::{BudgetLimit, ModelTokens, Reservation, Tokens};
 use loopwright_core::prices::Prices;
 use loopwright_core::units::Usd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,6 +34,10 @@ pub(crate) struct Count {
     pub(crate) unclear: u32,
     /// Requests that the provider did not take.
     pub(crate) refused: u32,
+    /// What unclear answers may have cost, by their size: held against ceilings, and the least that is charged.
+    pub(crate) guessed: Vec<ModelTokens>,
+    /// Requests under way.
+    pub(super) open: u32,
 }
 
 impl Count {
@@ -44,21 +48,31 @@ impl Count {
 
     /// Their price.
     pub(crate) fn cost(&self, prices: &Prices) -> Usd {
-        let costs = self.models.iter().map(|used| prices.of(&used.model, used.tokens).0);
-        Usd(costs.fold(0, u64::saturating_add))
+        cost(&self.models, prices)
     }
 
-    /// What one model has.
-    fn of(&mut self, model: &str) -> &mut Tokens {
-        let known = self.models.iter().position(|used| used.model == model);
-        let at = known.unwrap_or_else(|| {
-            if self.models.len() < MODELS_MAX {
-                self.models.push(ModelTokens { model: model.to_owned(), tokens: Tokens::default() });
-            }
-            self.models.len() - 1
-        });
-        &mut self.models[at].tokens
+    /// What is only guessed.
+    pub(crate) fn guess(&self, prices: &Prices) -> Reservation {
+        let tokens = self.guessed.iter().fold(0, |sum: u64, used| sum.saturating_add(used.tokens.total()));
+        Reservation { tokens, usd: cost(&self.guessed, prices) }
     }
+}
+
+fn cost(models: &[ModelTokens], prices: &Prices) -> Usd {
+    let costs = models.iter().map(|used| prices.of(&used.model, used.tokens).0);
+    Usd(costs.fold(0, u64::saturating_add))
+}
+
+/// What one model has.
+fn of<'m>(models: &'m mut Vec<ModelTokens>, model: &str) -> &'m mut Tokens {
+    let known = models.iter().position(|used| used.model == model);
+    let at = known.unwrap_or_else(|| {
+        if models.len() < MODELS_MAX {
+            models.push(ModelTokens { model: model.to_owned(), tokens: Tokens::default() });
+        }
+        models.len() - 1
+    });
+    &mut models[at].tokens
 }
 
 #[derive(Debug, Default)]
@@ -92,9 +106,16 @@ impl Tally {
         self.judge();
     }
 
-    /// What was counted so far.
+    /// What was counted so far. What is under way is unclear: nobody will hear the rest of it for this start.
     pub(crate) fn so_far(&self) -> Count {
-        self.state().count.clone()
+        let count = self.state().count.clone();
+        Count { unclear: count.unclear.saturating_add(count.open), open: 0, ..count }
+    }
+
+    /// A request is about to leave.
+    pub(super) fn begins(&self) {
+        let count = &mut self.state().count;
+        count.open = count.open.saturating_add(1);
     }
 
     /// The ceiling that was passed.
@@ -113,34 +134,39 @@ impl Tally {
     pub(super) fn count(&self, before: Option<&(String, Tokens)>, now: &(String, Tokens)) {
         let count = &mut self.state().count;
         if let Some((model, tokens)) = before {
-            let used = count.of(model);
+            let used = of(&mut count.models, model);
             *used = used.less(*tokens);
         }
-        let used = count.of(&now.0);
+        let used = of(&mut count.models, &now.0);
         *used = used.plus(now.1);
         count.models.retain(|used| used.tokens != Tokens::default());
     }
 
     pub(super) fn told(&self) {
         let count = &mut self.state().count;
-        count.told = count.told.saturating_add(1);
+        (count.told, count.open) = (count.told.saturating_add(1), count.open.saturating_sub(1));
     }
 
-    pub(super) fn unclear(&self) {
+    /// An answer of which nobody knows what it cost, and what it may have.
+    pub(super) fn unclear(&self, model: &str, guess: Tokens) {
         let count = &mut self.state().count;
-        count.unclear = count.unclear.saturating_add(1);
+        (count.unclear, count.open) = (count.unclear.saturating_add(1), count.open.saturating_sub(1));
+        let guessed = of(&mut count.guessed, model);
+        *guessed = guessed.plus(guess);
     }
 
     pub(super) fn refused(&self) {
         let count = &mut self.state().count;
-        count.refused = count.refused.saturating_add(1);
+        (count.refused, count.open) = (count.refused.saturating_add(1), count.open.saturating_sub(1));
     }
 
     /// Holds what was counted against the ceilings. What has passed one stays so.
     pub(super) fn judge(&self) {
         let state = self.state();
         let Some(bounds) = &state.bounds else { return };
-        let (tokens, cost) = (state.count.tokens().total(), state.count.cost(&bounds.prices));
+        let guess = state.count.guess(&bounds.prices);
+        let tokens = state.count.tokens().total().saturating_add(guess.tokens);
+        let cost = Usd(state.count.cost(&bounds.prices).0.saturating_add(guess.usd.0));
         let shared = bounds.meter.report(tokens, cost);
         let limit = if bounds.tokens.is_some_and(|most| tokens > most) {
             Some(BudgetLimit::Total)

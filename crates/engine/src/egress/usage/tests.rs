@@ -35,7 +35,7 @@ const GEMINI: &str = concat!(
 /// The count of one answer that comes in these parts, and ends.
 fn counted<'a>(form: Form, parts: impl IntoIterator<Item = &'a [u8]>) -> Count {
     let tally = Tally::default();
-    let mut answer = Answer::new(tally.clone(), None);
+    let mut answer = Answer::new(tally.clone(), None, 300);
     answer.begins(form);
     parts.into_iter().for_each(|part| answer.push(part));
     answer.ended();
@@ -120,6 +120,35 @@ fn what_is_not_told_to_its_end_is_unclear_and_never_nothing() {
 }
 
 #[test]
+fn unclear_answers_are_held_against_the_ceilings_by_their_size_so_that_silence_is_not_free() {
+    let tally = Tally::default();
+    let prices = Arc::new(Prices::new(std::collections::BTreeMap::new()));
+    tally.bound(Bounds { tokens: Some(5_000), usd: None, meter: Meter::default(), prices });
+    for answers in 1.. {
+        // As a provider does that works in the background: it takes the request and says nothing.
+        let mut answer = Answer::new(tally.clone(), None, 300);
+        answer.begins(Form::Document);
+        answer.push(b"{\"status\":\"queued\",\"usage\":null}");
+        answer.ended();
+        drop(answer);
+        if tally.passed().is_some() {
+            assert_eq!(answers, 5, "a thousand tokens and the request each");
+            return;
+        }
+        assert!(answers < 5, "{:?}", tally.so_far());
+    }
+}
+
+#[test]
+fn request_that_is_under_way_when_the_count_is_taken_is_unclear() {
+    let tally = Tally::default();
+    let answer = Answer::new(tally.clone(), None, 300);
+    assert_eq!((tally.so_far().unclear, tally.so_far().told), (1, 0));
+    answer.refused();
+    assert_eq!((tally.so_far().unclear, tally.so_far().refused), (0, 1));
+}
+
+#[test]
 fn error_in_the_place_of_an_answer_costs_what_was_told_before_it() {
     let error = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"}}\n\n";
     let begun = &MESSAGES[..MESSAGES.find("event: content").expect("it is there")];
@@ -136,7 +165,7 @@ fn long_answer_and_deep_nesting_are_passed_over_in_bounded_memory() {
     let deep = format!("\"deep\":{}{},", "[{\"usage\":".repeat(5_000), "1".to_owned() + &"}]".repeat(5_000));
     let end = "\"model\":\"m\",\"usage\":{\"input_tokens\":1,\"output_tokens\":2}}}\n\n";
     let tally = Tally::default();
-    let mut answer = Answer::new(tally.clone(), None);
+    let mut answer = Answer::new(tally.clone(), None, 300);
     answer.begins(Form::Events);
     [long.as_str(), &deep, end].iter().for_each(|part| answer.push(part.as_bytes()));
     assert_eq!(tally.so_far(), told("m", [1, 2, 0, 0]));
@@ -153,7 +182,7 @@ fn ceiling_is_held_against_whole_answers_and_stays_passed() {
     };
     tally.bound(bounds);
     let one = |end: usize| {
-        let mut answer = Answer::new(tally.clone(), None);
+        let mut answer = Answer::new(tally.clone(), None, 300);
         answer.begins(Form::Events);
         answer.push(&MESSAGES.as_bytes()[..end]);
         tally.passed()
@@ -166,7 +195,7 @@ fn ceiling_is_held_against_whole_answers_and_stays_passed() {
 }
 
 fn counted_into(tally: &Tally, text: &str) {
-    let mut answer = Answer::new(tally.clone(), None);
+    let mut answer = Answer::new(tally.clone(), None, 300);
     answer.begins(Form::Events);
     answer.push(text.as_bytes());
     answer.ended();

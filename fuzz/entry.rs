@@ -1,0 +1,80 @@
+//! The readers of bytes that others wrote, each as one function of bytes: what agents print, what checkers and makers leave,
+//! and loop files. None of them may panic, whatever it is given. Driven by the fuzz targets here, and by
+//! `crates/engine/tests/mutations.rs`.
+
+use loopwright::agents::{AgentLimits, Endpoints, Invocation, hear};
+use loopwright::proc::{Cookie, How};
+use loopwright::room::Room;
+use loopwright_core::outbox::{self, StagedFile};
+use loopwright_core::spec::{AgentUse, Role, read_loop_file};
+use loopwright_core::verdict::{self, VerdictFile};
+
+/// The agents whose streams are read.
+pub const AGENTS: [AgentUse; 4] = [AgentUse::Claude, AgentUse::Codex, AgentUse::Opencode, AgentUse::Gemini];
+
+/// A stream of one of the agents; which one, the first byte says.
+pub fn stream(bytes: &[u8]) {
+    let Some((first, rest)) = bytes.split_first() else { return };
+    let agent = AGENTS[usize::from(*first) % AGENTS.len()];
+    let how = if first & 0x40 == 0 { How::Exited(i32::from(first & 0x3f)) } else { How::Finished };
+    drop(hear(agent, &invocation(), rest, how, &mut ()));
+}
+
+/// A verdict, as a file and in a checker's last message.
+pub fn verdict(bytes: &[u8]) {
+    drop(VerdictFile::parse(bytes));
+    if let Ok(Some(document)) = verdict::in_answer(&String::from_utf8_lossy(bytes)) {
+        drop(VerdictFile::parse(document.as_bytes()));
+    }
+}
+
+/// Staged files: names and contents by turns, with a zero byte between.
+pub fn outbox(bytes: &[u8]) {
+    let parts: Vec<&[u8]> = bytes.split(|byte| *byte == 0).take(64).collect();
+    let file = |pair: &[&[u8]]| {
+        let content = pair.get(1).copied().unwrap_or_default();
+        StagedFile::regular(String::from_utf8_lossy(pair[0]), content)
+    };
+    let files: Vec<StagedFile> = parts.chunks(2).map(file).collect();
+    drop(outbox::cannot(&files));
+    drop(outbox::parse_batch(&files));
+}
+
+/// A loop file in each of its forms.
+pub fn loop_file(bytes: &[u8]) {
+    for name in ["loop.md", "loop.yaml", "loop.json"] {
+        drop(read_loop_file(name, bytes));
+    }
+}
+
+fn invocation() -> Invocation {
+    Invocation {
+        role: Role::Checker,
+        loop_name: "fuzz".to_owned(),
+        round: "r1".to_owned(),
+        attempt: 1,
+        prompt: String::new(),
+        workspace: "/w".into(),
+        outbox: "/o".into(),
+        state_file: "/s".into(),
+        items: None,
+        home: "/h".into(),
+        tmp: "/t".into(),
+        verdict: None,
+        model: None,
+        tools: Vec::new(),
+        endpoints: Endpoints::default(),
+        prices: std::sync::Arc::default(),
+        limits: AgentLimits {
+            wall: None,
+            idle: None,
+            turns: Some(1_000),
+            tokens: Some(1 << 40),
+            usd: None,
+            meter: Default::default(),
+            output_max: u64::MAX,
+        },
+        cookie: Cookie::from_recorded("lw-fuzz".to_owned()),
+        room: Room::default(),
+    }
+}
