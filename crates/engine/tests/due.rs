@@ -268,7 +268,11 @@ async fn what_an_accepted_round_noted_is_shown_to_the_next_maker_as_data_and_to_
     assert_eq!(rows.len(), 1);
     assert_eq!((rows[0].key.as_str(), rows[0].role.as_str(), &rows[0].round), ("port", "maker", &first.round));
     assert!(rows[0].expires_ms.is_some_and(|at| at > DAWN_MS + 89 * DAY_MS && at < DAWN_MS + 91 * DAY_MS));
-    let checker = puppet(|invocation| judge_report("pass", 5).play(invocation));
+    let checker = puppet(|invocation| {
+        let state = std::fs::read_to_string(&invocation.state_file).expect("a checker has the file too");
+        assert!(state.contains("\"memory\":[]"), "{state}");
+        judge_report("pass", 5).play(invocation)
+    });
     let judged = checker.calls();
     let second = Bindings { checker: Some(Arc::new(checker)), ..bind };
     house.run(house.request(), &second).await.expect("a round");
@@ -276,8 +280,7 @@ async fn what_an_accepted_round_noted_is_shown_to_the_next_maker_as_data_and_to_
     let line = format!("fact `port` (maker, round {}): the tests need 8080", first.round);
     let fenced = maker.prompt.split("[data memory ").nth(1).expect("a fenced part");
     assert!(fenced.contains(&line), "{}", maker.prompt);
-    let state = |invocation: &Invocation| invocation.prompt.contains("8080");
-    assert!(state(maker) && !state(checker), "a maker's words do not reach a checker");
+    assert!(!checker.prompt.contains("8080"), "a maker's words do not reach a checker");
 }
 
 #[tokio::test(flavor = "multi_thread")]
