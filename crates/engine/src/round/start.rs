@@ -5,14 +5,16 @@ use super::due::{self, DueRecord};
 use super::journal::{self, When};
 use super::{Run, isolate, recorded};
 use crate::boundary::{self, Refused};
+use crate::egress::Ways;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::gates::{self, GateEnv, Heldouts};
-use crate::git::{Oid, UserRepo};
+use crate::git::{Base, Oid, UserRepo};
 use crate::live::By;
 use crate::proc::Cancel;
 use crate::progress::Progress;
 use crate::random;
+use crate::room::Rooms;
 use crate::store::{Batch, Change};
 use crate::workspace::Workspaces;
 use loopwright_core::name::RoundId;
@@ -79,21 +81,7 @@ impl<'a> Run<'a> {
         cancel: &'a Cancel,
         by: By,
     ) -> Result<(Self, Vec<Action>), EngineError> {
-        // A repository without commits or without the asked base has no round: the person is told at once. For a round that
-        // is due, what was known before is looked at first: its moment passes while git answers.
-        let base = request.spec.base.as_deref();
-        let (repo, head) = match by {
-            By::Hand => {
-                let repo = engine.git.discover(&request.repo).await?;
-                let head = engine.git.head(&repo, base).await?;
-                (repo, head)
-            }
-            By::Dispatcher => {
-                let repo = engine.repo_at(&request.repo).await?;
-                let head = engine.base_of(&repo, base).await?;
-                (repo, head)
-            }
-        };
+        let (repo, head) = found(engine, &request, by).await?;
         let spaces = engine.workspaces(repo.clone()).await?;
         if by == By::Hand || !engine.known.is_gated(&repo.id, &head.commit, request.spec.hash()) {
             gate_scripts_in_base(engine, &spaces, &request.spec, &head.commit).await?;
@@ -102,15 +90,7 @@ impl<'a> Run<'a> {
         let heldout = heldout(engine, &repo, &request.spec)?;
         request.inputs.extend(heldout.inputs());
         let started_ms = engine.now_ms();
-        let due = request.due.take();
-        let item = match request.item.take() {
-            Some(key) => Some(due::item(engine, key, due.as_ref()).await?),
-            None => request.found.take(),
-        };
-        if let Some(due) = &due {
-            request.occurrence = Some(due.receipt.occurrence.clone());
-            request.trigger.clone_from(&due.receipt.trigger);
-        }
+        let (due, item) = asked(engine, &mut request).await?;
         let held = held(engine, bind, &request.spec).await;
         let started = Started {
             provider_wait_ms: millis(engine.settings.provider_wait),
@@ -120,10 +100,7 @@ impl<'a> Run<'a> {
         let stay = engine.live.admit(by, &started.repo, &started.spec.name, &started.round, cancel).await?;
         let item_failures = failures(engine, &started).await?;
         let event = Event::Started(Box::new(started.clone()));
-        let method = isolate::method(engine, bind, &started.boundary).await;
-        let rooms = engine.rooms(&started.boundary, &repo, &started.spec)?.made_by(method);
-        let ways = engine.ways(&started.round, &rooms, &started.spec)?;
-        let rooms = rooms.reaching(&ways);
+        let (rooms, ways) = around(engine, bind, &repo, &started).await?;
         let scanner = engine.settings.known_secrets.scanner(&started.spec.secrets);
         let Step { round, actions } = Round::begin(started);
         let mut run = Self {
@@ -171,6 +148,52 @@ impl<'a> Run<'a> {
         self.index = self.engine.append(batch).await?;
         Ok(())
     }
+}
+
+/// Where the round starts from. A repository without commits or without the asked base has no round: the person is told at
+/// once. For a round that is due, what was known before is looked at first: its moment passes while git answers.
+async fn found(engine: &Engine, request: &RunRequest, by: By) -> Result<(UserRepo, Base), EngineError> {
+    let base = request.spec.base.as_deref();
+    match by {
+        By::Hand => {
+            let repo = engine.git.discover(&request.repo).await?;
+            let head = engine.git.head(&repo, base).await?;
+            Ok((repo, head))
+        }
+        By::Dispatcher => {
+            let repo = engine.repo_at(&request.repo).await?;
+            let head = engine.base_of(&repo, base).await?;
+            Ok((repo, head))
+        }
+    }
+}
+
+/// What made the loop due, and the item that is asked for. The occurrence and its trigger are the receipt's.
+async fn asked(engine: &Engine, request: &mut RunRequest) -> Result<(Option<DueRecord>, Option<Item>), EngineError> {
+    let due = request.due.take();
+    let item = match request.item.take() {
+        Some(key) => Some(due::item(engine, key, due.as_ref()).await?),
+        None => request.found.take(),
+    };
+    if let Some(due) = &due {
+        request.occurrence = Some(due.receipt.occurrence.clone());
+        request.trigger.clone_from(&due.receipt.trigger);
+    }
+    Ok((due, item))
+}
+
+/// The rooms of the round's programs, and their ways to the network.
+async fn around(
+    engine: &Engine,
+    bind: &Bindings,
+    repo: &UserRepo,
+    started: &Started,
+) -> Result<(Rooms, Ways), EngineError> {
+    let method = isolate::method(engine, bind, &started.boundary).await;
+    let rooms = engine.rooms(&started.boundary, repo, &started.spec)?.made_by(method);
+    let ways = engine.ways(&started.round, &rooms, &started.spec)?;
+    let rooms = rooms.reaching(&ways);
+    Ok((rooms, ways))
 }
 
 /// A gate script that base does not have is the loop's mistake, not a round's: the person is told before anything starts.
