@@ -10,10 +10,10 @@ use loopwright_core::spec::{AgentUse, Role, read_loop_file};
 use loopwright_core::verdict::{self, VerdictFile};
 
 /// The agents whose streams are read.
-pub const AGENTS: [AgentUse; 4] = [AgentUse::Claude, AgentUse::Codex, AgentUse::Opencode, AgentUse::Gemini];
+pub(crate) const AGENTS: [AgentUse; 4] = [AgentUse::Claude, AgentUse::Codex, AgentUse::Opencode, AgentUse::Gemini];
 
 /// A stream of one of the agents; which one, the first byte says.
-pub fn stream(bytes: &[u8]) {
+pub(crate) fn stream(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let agent = AGENTS[usize::from(*first) % AGENTS.len()];
     let how = if first & 0x40 == 0 { How::Exited(i32::from(first & 0x3f)) } else { How::Finished };
@@ -21,7 +21,7 @@ pub fn stream(bytes: &[u8]) {
 }
 
 /// A verdict, as a file and in a checker's last message.
-pub fn verdict(bytes: &[u8]) {
+pub(crate) fn verdict(bytes: &[u8]) {
     drop(VerdictFile::parse(bytes));
     if let Ok(Some(document)) = verdict::in_answer(&String::from_utf8_lossy(bytes)) {
         drop(VerdictFile::parse(document.as_bytes()));
@@ -29,7 +29,7 @@ pub fn verdict(bytes: &[u8]) {
 }
 
 /// Staged files: names and contents by turns, with a zero byte between.
-pub fn outbox(bytes: &[u8]) {
+pub(crate) fn outbox(bytes: &[u8]) {
     let parts: Vec<&[u8]> = bytes.split(|byte| *byte == 0).take(64).collect();
     let file = |pair: &[&[u8]]| {
         let content = pair.get(1).copied().unwrap_or_default();
@@ -41,7 +41,7 @@ pub fn outbox(bytes: &[u8]) {
 }
 
 /// A loop file in each of its forms.
-pub fn loop_file(bytes: &[u8]) {
+pub(crate) fn loop_file(bytes: &[u8]) {
     for name in ["loop.md", "loop.yaml", "loop.json"] {
         drop(read_loop_file(name, bytes));
     }
