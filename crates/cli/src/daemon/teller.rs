@@ -2,6 +2,7 @@
 //! log. Nothing is decided from it.
 
 use super::log::Streams;
+use crate::error::counted;
 use crate::output::{Look, Output, safe};
 use crate::view::time::{clock, moment, now_ms, until};
 use loopwright::daemon::{News, Told};
@@ -151,67 +152,73 @@ impl Teller {
         };
         self.say(taken.what.word(), &format!("{of}round {}: {how}", taken.round));
     }
+
+    fn ending(&self, running: usize, until_ms: i64) {
+        self.is_ending.store(true, Ordering::Relaxed);
+        let under_way = format!("{} under way", counted(running, "round"));
+        match running {
+            0 => self.say("ending", "nothing is under way"),
+            _ => {
+                let then = format!("cancelled at {}Z; once more ends them now", clock(until_ms));
+                self.say("ending", &format!("{under_way}, {then}"));
+            }
+        }
+    }
+
+    /// What a person may want to do something about, in words; nothing for what is none of it.
+    fn trouble(&self, news: &News) -> Option<String> {
+        Some(match news {
+            News::Unloaded { why } => format!("loops were not read again: {why}; those from before stay in use"),
+            News::NotStarted { key, why, again_ms } => {
+                let again = again_ms.map_or(String::new(), |at| format!("; again at {}", moment(at)));
+                format!("{} was not started: {why}{again}", key.name)
+            }
+            News::Panicked { key, round, text } => {
+                let round = round.as_deref().unwrap_or("that was being born");
+                format!("{} round {round} fails by a bug: {text}", key.name)
+            }
+            News::Unkept { why, again_ms } => {
+                let again = moment(*again_ms);
+                format!("the record cannot be written: {why}; again at {again}, nothing starts before")
+            }
+            News::TooDeep { key, follower, depth } => {
+                let (follower, name) = (&follower.name, &key.name);
+                format!("{follower} does not follow {name}: {depth} rounds follow one another already")
+            }
+            News::Stalled { what, for_ms, state } => format!("{what} takes {for_ms} ms by now; {state}"),
+            _ => return None,
+        })
+    }
 }
 
 impl Told for Teller {
     fn tell(&self, news: &News) {
+        if let Some(text) = self.trouble(news) {
+            return self.warn(&text);
+        }
         match news {
-            News::Loaded { loops } => self.say("loaded", &crate::error::counted(*loops, "loop")),
-            News::Unloaded { why } => {
-                self.warn(&format!("loops were not read again: {why}; those from before stay in use"))
-            }
+            News::Loaded { loops } => self.say("loaded", &counted(*loops, "loop")),
             News::Started { key, round, occurrence } => {
                 self.say("start", &format!("{} round {round} ({occurrence})", key.name));
             }
-            News::NotStarted { key, why, again_ms } => {
-                let again = again_ms.map_or(String::new(), |at| format!("; again at {}", moment(at)));
-                self.warn(&format!("{} was not started: {why}{again}", key.name));
-            }
             News::Ended { key, round, outcome: Some(outcome) } => self.ended(key, round, *outcome),
-            News::Panicked { key, round, text } => {
-                let round = round.as_deref().unwrap_or("that was being born");
-                self.warn(&format!("{} round {round} fails by a bug: {text}", key.name));
-            }
             News::Parked { key, round, why, again_ms } => {
                 self.say("parked", &format!("{} round {round} until {}: {why}", key.name, moment(*again_ms)));
             }
             News::Cancelling { key, round, why } => self.say("cancel", &format!("{} round {round}: {why}", key.name)),
             News::Taken(taken) => self.taken(taken),
             News::Kept { receipts } => self.receipts(receipts),
-            News::Unkept { why, again_ms } => {
-                self.warn(&format!(
-                    "the record cannot be written: {why}; again at {}, nothing starts before",
-                    moment(*again_ms)
-                ));
-            }
             News::Asked { key, why } => {
-                self.line(Some(Look::Yellow), "asks", &format!("{}: {why}; loopwright inbox", key.name))
-            }
-            News::TooDeep { key, follower, depth } => {
-                self.warn(&format!(
-                    "{} does not follow {}: {depth} rounds follow one another already",
-                    follower.name, key.name
-                ));
+                self.line(Some(Look::Yellow), "asks", &format!("{}: {why}; loopwright inbox", key.name));
             }
             News::Said(notice) => self.notice(notice),
-            News::Stalled { what, for_ms, state } => self.warn(&format!("{what} takes {for_ms} ms by now; {state}")),
             News::Frozen { by, why } => {
                 self.line(Some(Look::Red), "stopped", &format!("everything, by {by}: {why}; loopwright thaw"));
             }
             News::Thawed => self.say("thawed", "loops start again"),
-            News::Draining { running, until_ms } => {
-                self.is_ending.store(true, Ordering::Relaxed);
-                let rounds = crate::error::counted(*running, "round");
-                if *running == 0 {
-                    return self.say("ending", "nothing is under way");
-                }
-                self.say(
-                    "ending",
-                    &format!("{rounds} under way, cancelled at {}Z; once more ends them now", clock(*until_ms)),
-                );
-            }
+            News::Draining { running, until_ms } => self.ending(*running, *until_ms),
             News::Fenced { why } => {
-                self.line(Some(Look::Red), "fenced", &format!("another engine has the store: {why}"))
+                self.line(Some(Look::Red), "fenced", &format!("another engine has the store: {why}"));
             }
             News::Sleeps { until_ms } => self.sleeps(*until_ms),
             _ => {}
