@@ -1,5 +1,7 @@
 //! The daemon through the real binary: what it starts, what others do beside it, how it ends and comes back.
 
+#![expect(clippy::disallowed_methods, reason = "tests send signals and become somebody else by programs of the system")]
+
 mod beside;
 mod fires;
 mod hears;
