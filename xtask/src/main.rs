@@ -12,6 +12,7 @@ mod command;
 mod hostile;
 mod record;
 mod setup;
+mod sim;
 mod soak;
 mod summary;
 mod test;
@@ -26,6 +27,8 @@ usage: cargo xtask VERB
   setup            install what the tests need (git, PostgreSQL, Python, Node, cargo-nextest, the agents' CLIs)
   test [FILTER]    set-up, format, lints, docs, tidy, all tests; with FILTER only the tests it names
   hostile [FILTER] hostile agents against the real program, as root and as an ordinary user, told as a table
+  sim [SEED] [--seeds N]
+                   the whole engine on a clock set by hand, under seeded faults, and the promises as oracles
   soak [--kills N] [--rounds N]
                    kill `run` at random moments (200 by default) and the daemon through so many rounds (1000)
                    and check what is left
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         ["setup"] => setup::run(),
         ["test", filter @ ..] => test::run(filter),
         ["hostile", filter @ ..] => hostile::run(filter),
+        ["sim", words @ ..] => sim::run(words),
         ["soak", words @ ..] => soak::Soak::of(words).and_then(|soak| soak.run()),
         ["trust", words @ ..] => trust::Trust::of(words).and_then(|trust| trust.run()),
         ["bench", words @ ..] => bench::Bench::of(words).and_then(|bench| bench.run()),

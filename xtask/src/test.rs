@@ -2,7 +2,7 @@
 
 use crate::command::{cargo, run as run_command, watch};
 use crate::summary::{self, Counts};
-use crate::{hostile, setup, soak, tidy, trust};
+use crate::{hostile, setup, sim, soak, tidy, trust};
 use std::path::Path;
 use std::time::Instant;
 
@@ -69,6 +69,7 @@ const STEPS: &[Step] = &[
         },
     },
     Step { name: "hostile suite", when: When::Whole, work: Work::Suite(|| hostile::counted(&[])) },
+    Step { name: "simulator", when: When::Whole, work: Work::Suite(sim::bounded) },
     Step {
         name: "soak",
         when: When::Whole,

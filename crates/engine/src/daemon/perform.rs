@@ -226,11 +226,16 @@ impl Desk {
     fn known(&mut self, number: u64, round: Option<String>) {
         let Some(slot) = self.rounds.get(number) else { return };
         let (key, occurrence) = (slot.key.clone(), slot.occurrence.clone().unwrap_or_default());
-        self.told.tell(&News::Known { key: key.clone(), occurrence });
-        self.unborn(number, |ticket| Input::Settled { ticket });
-        // A birth whose answer was lost has left a round that nobody is at.
-        if let Some(round) = round {
-            self.agenda.put(self.now_ms(), Errand::Retake { key, round });
+        self.told.tell(&News::Known { key, occurrence });
+        match round {
+            // A birth whose answer was lost has left a round that nobody is at. It has the loop's place: no other round of
+            // the loop begins before it has ended.
+            Some(round) => {
+                self.born(number, round.clone());
+                let work = self.work(number);
+                self.rounds.spawn(number, work.retake(round));
+            }
+            None => self.unborn(number, |ticket| Input::Settled { ticket }),
         }
     }
 

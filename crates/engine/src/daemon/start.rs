@@ -11,7 +11,7 @@ use crate::proc::Cancel;
 use crate::round::{DueRecord, RunRequest, chain};
 use crate::store::{StoreError, StoreErrorKind};
 use loopwright_core::budget::Reservation;
-use loopwright_core::dispatch::Start;
+use loopwright_core::dispatch::{LoopKey, Start};
 use std::sync::Arc;
 
 /// Who the journal says started a round that was due, and goes on with one.
@@ -39,6 +39,7 @@ impl Work {
             return Finished::Unborn { why: "stopped before it began".to_owned(), again: Again::Soon };
         }
         let Ready { engine, bind, request } = *ready;
+        let (key, occurrence) = (start.key.clone(), start.receipt.occurrence.clone());
         let request = due(request, start);
         let mut is_born = false;
         let mut born = |round: &str| {
@@ -49,7 +50,19 @@ impl Work {
         match engine.run_by(request, &bind, &(), &self.cancel, By::Dispatcher, &mut born).await {
             Ok(_) => Finished::Rested,
             Err(error) if is_born => left(&error),
-            Err(error) => unborn(error),
+            Err(error) => self.read_back(unborn(error), &key, &occurrence).await,
+        }
+    }
+
+    /// A birth whose answer was lost may have taken effect: the record says, before it is called lost.
+    async fn read_back(&self, told: Finished, key: &LoopKey, occurrence: &str) -> Finished {
+        if !matches!(told, Finished::Unborn { again: Again::Soon, .. }) {
+            return told;
+        }
+        let found = self.engine.store.receipt(&key.repo, &key.name, occurrence).await;
+        match found.ok().flatten().and_then(|receipt| receipt.round) {
+            Some(round) => Finished::Known { round: Some(round) },
+            None => told,
         }
     }
 

@@ -1,0 +1,48 @@
+//! `cargo xtask sim [SEED] [--seeds N]`: the engine's simulator, which is a test program of the library: the real daemon,
+//! store and rounds on a clock that is set by hand, under seeded faults. Here it is only started and counted.
+
+use crate::command::{cargo, watch};
+use crate::summary::Counts;
+
+/// How many seeds the test command runs.
+const SEEDS: &str = "200";
+
+pub(crate) fn run(words: &[&str]) -> Result<(), String> {
+    counted(words).1
+}
+
+/// The seeds of the test command.
+pub(crate) fn bounded() -> (Counts, Result<(), String>) {
+    counted(&["1", "--seeds", SEEDS])
+}
+
+fn counted(words: &[&str]) -> (Counts, Result<(), String>) {
+    let mut command = cargo();
+    command.args(["test", "--quiet", "-p", "loopwright", "--test", "sim", "--"]).args(words);
+    let mut counts = Counts::default();
+    let ended = watch(command, &mut |line| see(&mut counts, line));
+    (counts, ended)
+}
+
+/// Reads `sim: 200 seeds, 0 failed, …`.
+fn see(counts: &mut Counts, line: &str) {
+    let Some(told) = line.strip_prefix("sim: ") else { return };
+    let mut numbers = told.split(", ").filter_map(|part| part.split(' ').next()?.parse::<u64>().ok());
+    if let (Some(seeds), Some(failed)) = (numbers.next(), numbers.next()) {
+        counts.passed += seeds.saturating_sub(failed);
+        counts.failed += failed;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_counted_as_tests() {
+        let mut counts = Counts::default();
+        see(&mut counts, "FAILED seed 7 at commit abc: P1");
+        see(&mut counts, "sim: 200 seeds, 3 failed, 410 lives, 9 due moments in 2 receipts, 7 rounds (); 41 s");
+        assert_eq!((counts.passed, counts.failed), (197, 3));
+    }
+}
