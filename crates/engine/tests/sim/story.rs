@@ -39,6 +39,8 @@ struct Story {
     signals: u64,
     /// The latest moment the clock ever showed.
     seen_ms: i64,
+    /// The earliest moment the clock showed before all loops were on record.
+    least_ms: i64,
     /// When all loops were seen to be on record.
     registered_ms: Option<i64>,
     tally: Tally,
@@ -83,6 +85,7 @@ impl Story {
             life,
             signals: 0,
             seen_ms: DAWN_MS,
+            least_ms: DAWN_MS,
             registered_ms: None,
             tally: Tally::default(),
         })
@@ -123,6 +126,9 @@ impl Story {
 
     fn set(&mut self, at_ms: i64) {
         self.seen_ms = self.seen_ms.max(at_ms);
+        if self.registered_ms.is_none() {
+            self.least_ms = self.least_ms.min(at_ms);
+        }
         self.world.clock.set(at_ms);
     }
 
@@ -228,7 +234,7 @@ impl Story {
     fn examine(mut self) -> Result<Tally, String> {
         let life = self.life.take().expect("there is always a process");
         let registered_ms = self.registered_ms.unwrap_or(self.seen_ms);
-        life.look(oracle::examine(life.engine.store(), &self.world, (DAWN_MS, registered_ms), &mut self.tally))?;
+        life.look(oracle::examine(life.engine.store(), &self.world, (self.least_ms, registered_ms), &mut self.tally))?;
         life.end()?;
         Ok(self.tally)
     }
