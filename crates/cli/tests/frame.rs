@@ -38,7 +38,7 @@ fn unknown_verb_is_wrong_usage_with_a_tip() {
             [stderr]
             error: unrecognized subcommand 'chek'
 
-              tip: some similar subcommands exist: 'schema', 'check'
+              tip: some similar subcommands exist: 'schedule', 'schema', 'check'
 
             Usage: loopwright [OPTIONS] <COMMAND>
 
