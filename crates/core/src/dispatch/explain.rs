@@ -76,10 +76,9 @@ impl Dispatcher {
 
     /// What holds up a loop that lacks something.
     fn hold_of(&self, key: &LoopKey, lacking: &Resource) -> Hold {
-        if let Some(champion) = self.champion.as_ref().filter(|_| self.slots.free(lacking) > 0) {
-            if self.is_reserved_from(key, lacking) {
-                return Hold::Turn { holder: champion.name.to_string() };
-            }
+        let champion = self.champion.as_ref().filter(|_| self.slots.free(lacking) > 0);
+        if let Some(champion) = champion.filter(|_| self.is_reserved_from(key, lacking)) {
+            return Hold::Turn { holder: champion.name.to_string() };
         }
         let mut holders = self.holders(|run| run.held.contains(lacking));
         let limit = match lacking {

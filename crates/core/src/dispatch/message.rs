@@ -120,6 +120,7 @@ pub struct End {
 }
 
 /// What is to be done, in this order.
+#[expect(clippy::large_enum_variant, reason = "a handful of them lives for the length of a step")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Rows that are durable, in one transaction, before anything after it is done. When that cannot be, nothing after

@@ -79,7 +79,7 @@ fn check_receipts(world: &World, key: &LoopKey) {
     let mark_ms = world.kept.standings[key].mark_ms;
     assert!(next_ms > mark_ms, "P10: {key} lost the due at {} (mark {})", at(next_ms), at(mark_ms));
     let is_flying = world.flights.iter().any(|flight| flight.start.key == *key);
-    let is_known = world.kept.standings[key].fingerprint != "" && world.loaded.contains_key(key);
+    let is_known = !world.kept.standings[key].fingerprint.is_empty() && world.loaded.contains_key(key);
     if is_known && !world.is_behind() && !is_flying && next_ms <= world.now {
         let why = world.why(key);
         let waits = match &why {

@@ -44,7 +44,7 @@ impl Secret {
     /// The secrets as keys: one that says so is base64.
     pub(super) fn keys(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
         self.all.iter().map(|text| {
-            let coded = text.strip_prefix(b"whsec_").and_then(|rest| decode_base64(rest));
+            let coded = text.strip_prefix(b"whsec_").and_then(decode_base64);
             coded.unwrap_or_else(|| text.clone())
         })
     }
