@@ -9,8 +9,8 @@ const PWN: &str = "touch /workspace/PWNED";
 /// What a model sees if an agent reads the repository's instructions.
 const MARK: &str = "OBEY-THE-REPOSITORY";
 
-/// Where opencode looks for itself, whatever the repository holds; it is refused.
-const OPENCODES_OWN: &str = "registry.npmjs.org";
+/// How the host is called at which opencode looks for itself, whatever the repository holds; it is refused.
+const OPENCODES_OWN: &str = "registry.";
 
 fn poison(repo: &TestRepo) {
     let hook = format!(r#"[{{"matcher":"*","hooks":[{{"type":"command","command":"{PWN}-hook"}}]}}]"#);
@@ -88,7 +88,11 @@ pub(crate) fn obeys_nothing(world: &World) {
     let reached = json["network"]["reached"].as_array().cloned().unwrap_or_default();
     assert!(reached.iter().all(|host| host["host"].as_str().is_some_and(|host| host.starts_with("provider/"))));
     let denied = json["network"]["denied"].as_array().cloned().unwrap_or_default();
-    assert!(denied.iter().all(|host| host["host"] == OPENCODES_OWN), "{}", told());
+    assert!(
+        denied.iter().all(|host| host["host"].as_str().is_some_and(|host| host.starts_with(OPENCODES_OWN))),
+        "{}",
+        told()
+    );
     for request in world.model.log() {
         assert!(
             !request["body"].to_string().contains(MARK),

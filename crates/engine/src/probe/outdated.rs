@@ -25,8 +25,6 @@ pub(crate) enum Program {
 pub(crate) struct Ecosystem {
     manifest: &'static str,
     argv: &'static [&'static str],
-    /// A host its registry is at, for advice.
-    host: &'static str,
     read: fn(&str) -> Result<Vec<Item>, String>,
     /// Besides 0, the code that means "there are some".
     found: i32,
@@ -38,17 +36,10 @@ static ECOSYSTEMS: [Ecosystem; 3] = [
         manifest: "Cargo.toml",
         // What changed is told on standard error.
         argv: &["sh", "-c", "exec cargo update --dry-run --color never 2>&1"],
-        host: "index.crates.io",
         read: cargo,
         found: 0,
     },
-    Ecosystem {
-        manifest: "package.json",
-        argv: &["npm", "outdated", "--json"],
-        host: "registry.npmjs.org",
-        read: npm,
-        found: 1,
-    },
+    Ecosystem { manifest: "package.json", argv: &["npm", "outdated", "--json"], read: npm, found: 1 },
     Ecosystem {
         manifest: "go.mod",
         argv: &[
@@ -61,7 +52,6 @@ static ECOSYSTEMS: [Ecosystem; 3] = [
             "{{if .Update}}{{if not .Indirect}}{{.Path}}@{{.Update.Version}}{{end}}{{end}}",
             "all",
         ],
-        host: "proxy.golang.org",
         read: go,
         found: 0,
     },
@@ -75,7 +65,7 @@ pub(super) fn of(paths: &BTreeSet<String>, network: &[String]) -> Result<Program
     };
     if network.is_empty() {
         let text = "`probe: outdated` asks a registry, and the loop has no network";
-        return Err(format!("{text}; for {} add `network: [{}]`", known.manifest, known.host));
+        return Err(format!("{text}; for {} name the hosts of its registry in `network:`", known.manifest));
     }
     Ok(Program::Newer(known, known.argv.iter().map(|word| (*word).to_owned()).collect()))
 }
@@ -158,7 +148,7 @@ mod tests {
 
     #[test]
     fn newer_versions_are_items_bound_to_the_version() {
-        let printed = "    Updating crates.io index\n     Locking 2 packages to latest compatible versions\n\
+        let printed = "    Updating index\n     Locking 2 packages to latest compatible versions\n\
             \x20   Updating serde v1.0.1 -> v1.0.220\n    Updating a-b v0.1.0 -> v0.1.2 (available: v2.0.0)\n\
             warning: not updating lockfile due to dry run\n";
         assert_eq!(keys(cargo(printed)), ["serde@1.0.220", "a-b@0.1.2"]);
@@ -167,7 +157,7 @@ mod tests {
         assert_eq!(keys(npm(printed)), ["left-pad@2.0.0", "@a/b@1.1.0"]);
         assert_eq!(keys(npm("")), [""; 0]);
         assert!(npm("[]").is_err() && npm("oops").is_err());
-        assert_eq!(keys(go("golang.org/x/text@v0.3.8\n\n")), ["golang.org/x/text@v0.3.8"]);
+        assert_eq!(keys(go("example.org/x/text@v0.3.8\n\n")), ["example.org/x/text@v0.3.8"]);
     }
 
     #[test]
@@ -175,14 +165,14 @@ mod tests {
         let paths = |name: &str| BTreeSet::from([name.to_owned()]);
         let why = |paths, network: &[String]| of(&paths, network).err().unwrap_or_default();
         assert!(why(paths("Makefile"), &[]).contains("knows Cargo.toml, package.json, go.mod"));
-        assert!(why(paths("package.json"), &[]).contains("registry.npmjs.org"));
-        assert_eq!(why(paths("go.mod"), &["proxy.golang.org".to_owned()]), "");
+        assert!(why(paths("package.json"), &[]).contains("for package.json name the hosts"));
+        assert_eq!(why(paths("go.mod"), &["packages.example.org".to_owned()]), "");
     }
 
     #[test]
     fn npm_says_by_code_one_that_there_are_some() {
-        let known = of(&BTreeSet::from(["package.json".to_owned()]), &["registry.npmjs.org".to_owned()]);
-        let program = known.ok().expect("npm");
+        let known = of(&BTreeSet::from(["package.json".to_owned()]), &["packages.example.org".to_owned()]);
+        let Ok(program) = known else { panic!("npm is known") };
         let said = |code| Said::Exit { code, stdout: Some("{}".to_owned()), complaint: "no network".to_owned() };
         assert_eq!(program.read(said(1)), Probed::Nothing);
         assert!(matches!(program.read(said(2)), Probed::Failed { text } if text.contains("no network")));
