@@ -132,7 +132,9 @@ pub(crate) fn below(world: &World) {
         ".cursorrules",
     ];
     for folder in ["sub", "sub/deep"] {
-        names.iter().for_each(|name| drop(world.repo.write(&format!("{folder}/{name}"), format!("{MARK}\n"))));
+        for name in names {
+            world.repo.write(&format!("{folder}/{name}"), format!("{MARK}\n"));
+        }
     }
     world.repo.write("sub/deep/data.txt", "READ-AS-DATA\n").commit("poison below");
     let json = world.run();
