@@ -271,6 +271,7 @@ mod tests {
 
     #[test]
     fn a_narrow_terminal_gets_a_coarser_picture_and_none_when_there_is_no_room() {
+        // Long because it holds the pictures themselves.
         check(
             2,
             34,

@@ -574,6 +574,7 @@ fn signals_without_an_item_are_one_round_and_items_are_one_each() {
 
 #[test]
 fn a_start_that_fails_is_tried_again_and_then_given_up() {
+    // Long because the story is told whole.
     check(
         "loop a every=1h
          08:30 load

@@ -157,6 +157,7 @@ impl World {
     }
 
     pub(crate) fn perform(&mut self, op: Op) {
+        // Long because it has an arm for every command.
         match op {
             Op::Wake(minutes) => {
                 self.now += minutes * MINUTE_MS;

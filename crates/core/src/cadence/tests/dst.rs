@@ -10,6 +10,7 @@ fn check(cadence: &str, zone: &str, after: &str, count: usize, expected: Expect)
 
 #[test]
 fn fixed_time_in_the_gap_runs_once_right_after_it() {
+    // Long because it is a table of moments.
     let berlin = |cadence: &str, expected: Expect| check(cadence, "Europe/Berlin", "2026-03-27T23:00:00Z", 4, expected);
     berlin(
         "daily 02:30",
@@ -155,6 +156,7 @@ fn asked_between_the_two_passes_of_a_fold_the_fixed_time_is_over() {
 
 #[test]
 fn odd_zones_keep_the_rule() {
+    // Long because it is a table of moments.
     // Half an hour back and forth.
     check(
         "*/15 * * * *",
@@ -235,6 +237,7 @@ fn odd_zones_keep_the_rule() {
 /// moment that systemd finds. `None`: systemd finds nothing, because it skips what falls into a gap.
 #[test]
 fn systemds_table_holds_except_that_a_gap_is_not_skipped() {
+    // Long because it is a table of moments.
     struct Row {
         systemd: &'static str,
         cadence: &'static str,
