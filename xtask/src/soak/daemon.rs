@@ -28,7 +28,7 @@ stage report.md seen
 fn loop_file(name: &str) -> String {
     format!(
         "---\nname: {name}\nintent: Look at it.\nlevel: L1\ncheck: none\non: {{ every: 1s }}\n\
-         agents:\n  maker: {{ use: scripted, script: look.script }}\n---\n# Maker\nLook.\n"
+         agents:\n  maker: {{ use: scripted, script: look.script }}\nbudget:\n  day: {{ usd: 100000 }}\n---\n# Maker\nLook.\n"
     )
 }
 
