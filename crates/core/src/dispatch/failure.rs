@@ -162,7 +162,7 @@ mod tests {
                 failed → streak 7 wait 3600s
                 failed → streak 8 wait 3600s
                 failed → streak 9 wait 3600s
-                failed → streak 10 paused: did not succeed 10 times in a row, the last time failed !
+                failed → streak 10 paused: did not succeed 10 times in a row, the last one ended failed !
             "#]],
         );
     }
@@ -204,8 +204,8 @@ mod tests {
             expect![[r#"
                 failed → streak 1 wait 60s
                 failed → streak 2 wait 120s
-                rate-limited → streak 2 wait 3612s !
-                interrupted → streak 2 wait 3612s
+                rate-limited → streak 2 wait 3613s !
+                interrupted → streak 2 wait 3613s
                 shipped → streak 0
                 failed → streak 1 wait 60s
                 over-budget → streak 2 wait 7200s
