@@ -10,7 +10,7 @@ use loopwright::proc::{Cancel, Proc, Started};
 use loopwright::round::{Bindings, Fallback, Outlet, RunRequest};
 use loopwright::spec::{CatchUp, CheckMode, CheckedSpec, Overlap};
 use loopwright::takeover::Rebind;
-use loopwright::units::Span;
+use loopwright::units::{Span, Usd};
 use loopwright::{AlwaysEscalate, BoxFuture, Engine, EngineError, LoopLevel, LoopSpec};
 use loopwright_core::dispatch::{Entry, LoopKey};
 use std::path::PathBuf;
@@ -41,6 +41,8 @@ pub(crate) fn specs(dice: &mut Dice) -> Vec<CheckedSpec> {
                 .with_maker_prompt("Look.");
             spec.check = CheckMode::None;
             spec.attempts = 1;
+            // A crash charges what was held back; a day of crashes is not to end in a wait for the next day.
+            spec.budget.day.usd = Some(Usd(1_000_000_000_000));
             spec.on.every = vec![Span::secs(60 * dice.pick(&[5, 15, 30, 60]))];
             spec.on.timezone = Some("UTC".to_owned());
             spec.on.overlap = dice.pick(&[Overlap::Skip, Overlap::Queue, Overlap::Cancel]);
