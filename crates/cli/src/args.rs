@@ -97,7 +97,7 @@ pub(crate) enum Verb {
     Simulate(verbs::simulate::Args),
     /// Check the whole record: hashes, chain, database
     Verify(verbs::verify::Args),
-    /// Explain from the record how a round ended as it did
+    /// Explain why a loop is or is not running, or from the record how a round ended as it did
     Why(verbs::why::Args),
     /// Remove what is no longer needed
     Gc(verbs::gc::Args),
