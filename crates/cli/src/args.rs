@@ -25,16 +25,16 @@ Exit codes: 0 done, 1 failed, 2 usage or configuration, 10 waiting for a human, 
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Global {
     /// The repository to work on [default: the one around the current folder]
-    #[arg(long, value_name = "DIR", global = true)]
+    #[arg(long, value_name = "DIR", global = true, display_order = 901)]
     pub(crate) repo: Option<PathBuf>,
     /// The state directory [default: $LOOPWRIGHT_STATE_DIR, else $XDG_STATE_HOME/loopwright]
-    #[arg(long, value_name = "DIR", global = true)]
+    #[arg(long, value_name = "DIR", global = true, display_order = 902)]
     pub(crate) state: Option<PathBuf>,
     /// Print one JSON document on standard output, and everything else on standard error
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 903)]
     pub(crate) json: bool,
     /// Never use colour
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 904)]
     pub(crate) no_color: bool,
 }
 

@@ -1,7 +1,6 @@
 //! Opening a store: for reading, or as its one owner. The order of the checks matters: nothing is written
 //! before the version is known and the file is sound, and nothing is migrated before it is ours.
 
-use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use super::error::{During as _, StoreError, StoreErrorKind};
 use super::migrate::{self, Migration};
 use super::owner::{self, OwnerInfo};
 use super::postgres::PostgresPlace;
-use super::sqlite::{Access, SqlitePlace};
+use super::sqlite::{Access, Lock, SqlitePlace};
 use super::verify;
 
 /// What the store is opened for.
@@ -46,7 +45,7 @@ pub(super) struct Ownership {
 pub(super) struct Writer {
     pub(super) conn: Option<Conn>,
     /// The system's lock, held for the life of the store.
-    pub(super) lock: Option<File>,
+    pub(super) lock: Option<Lock>,
     pub(super) closed: bool,
 }
 

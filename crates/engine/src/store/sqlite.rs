@@ -118,20 +118,17 @@ impl SqlitePlace {
     }
 
     /// Takes the system's lock beside the database; it is free the moment its process is dead.
-    pub(super) async fn lock(&self, info: &OwnerInfo) -> Outcome<File> {
+    pub(super) async fn lock(&self, info: &OwnerInfo) -> Outcome<Lock> {
         let path = self.path.with_extension("lock");
         let mut options = OpenOptions::new();
         let mut file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(StoreErrorKind::Held(Box::new(holder(&mut file).await)));
-            }
-            Err(TryLockError::Error(error)) => return Err(error.into()),
+        if let Some(holder) = taken(&mut file).await? {
+            return Err(StoreErrorKind::Held(Box::new(holder)));
         }
         file.set_len(0)?;
+        file.rewind()?;
         file.write_all(record(&OwnerRow::of(info)).as_bytes())?;
-        Ok(file)
+        Ok(Lock(file))
     }
 
     /// Makes a new database whole under another name, then gives it its own: a crash leaves none or one.
@@ -219,12 +216,30 @@ fn parse_record(text: &str) -> Option<OwnerRow> {
     })
 }
 
-/// Who holds the lock. Between taking the lock and writing its record a holder shows none, or that of a
-/// dead one: we look again for a moment rather than name the wrong process.
+/// The system's lock on a store, for as long as this lives.
+///
+/// It is given back by name and not by closing the file alone: a process that is just being started has our open files
+/// until it becomes another program, and would keep the lock for that moment.
+pub(super) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing the file, which follows, frees it as well.
+        let _ = self.0.unlock();
+    }
+}
+
+/// Takes the lock, or says who holds it. Between taking the lock and writing its record a holder shows none, or that of a
+/// dead one, and what a dead one was just starting keeps its lock for a moment: we try again rather than name the wrong process.
 #[expect(clippy::disallowed_methods, reason = "a lock file has no event to wait for; at most 50 short looks")]
-async fn holder(file: &mut File) -> OwnerRow {
+async fn taken(file: &mut File) -> Outcome<Option<OwnerRow>> {
     let mut last = None;
     for _ in 0..50 {
+        match file.try_lock() {
+            Ok(()) => return Ok(None),
+            Err(TryLockError::WouldBlock) => {}
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
         let mut text = String::new();
         let read = file.rewind().and_then(|()| file.take(RECORD_MAX).read_to_string(&mut text));
         last = read.ok().and_then(|_| parse_record(&text)).or(last);
@@ -233,5 +248,6 @@ async fn holder(file: &mut File) -> OwnerRow {
             _ => tokio::time::sleep(Duration::from_millis(2)).await,
         }
     }
-    last.unwrap_or_else(|| OwnerRow::of(&OwnerInfo { pid: 0, host: "unknown".into(), ..OwnerInfo::current(0) }))
+    let unknown = || OwnerRow::of(&OwnerInfo { pid: 0, host: "unknown".into(), ..OwnerInfo::current(0) });
+    Ok(Some(last.unwrap_or_else(unknown)))
 }

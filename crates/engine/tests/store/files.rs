@@ -36,6 +36,27 @@ async fn files_and_folder_belong_to_the_user_alone() {
     assert_eq!(names, ["store.db", "store.db-shm", "store.db-wal", "store.lock"]);
 }
 
+/// A process that is being started shares our open files until it becomes another program.
+fn shared_like_with_a_new_process(file: &Path) -> Vec<std::os::fd::OwnedFd> {
+    let ours =
+        rustix::process::pidfd_open(rustix::process::getpid(), rustix::process::PidfdFlags::empty()).expect("a pidfd");
+    let open = std::fs::read_dir("/proc/self/fd").expect("our files").filter_map(Result::ok);
+    let same = open.filter(|entry| std::fs::read_link(entry.path()).is_ok_and(|path| path == file));
+    let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+    let copy = |fd| rustix::process::pidfd_getfd(&ours, fd, rustix::process::PidfdGetfdFlags::empty()).expect("a copy");
+    same.filter_map(number).map(copy).collect()
+}
+
+#[tokio::test]
+async fn a_closed_store_is_free_also_while_a_process_is_being_started() {
+    let place = Place::sqlite();
+    let store = place.own().await;
+    let copies = shared_like_with_a_new_process(&place.file().with_extension("lock"));
+    assert_eq!(copies.len(), 1, "the lock is one open file");
+    store.close().await.expect("close");
+    place.own().await.close().await.expect("it was free");
+}
+
 #[tokio::test]
 async fn acknowledged_events_survive_a_kill_and_the_lock_is_free_at_once() {
     let place = Place::sqlite();
