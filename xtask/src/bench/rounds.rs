@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// A loop that does nothing, one whose change is sealed and refused for its level, and one that ships.
+/// A loop that does nothing, one whose change is sealed and rejected because it may send none, and one that ships.
 const LOOPS: [(&str, &str); 3] = [
     (
         "light",
@@ -18,7 +18,7 @@ const LOOPS: [(&str, &str); 3] = [
     ),
     (
         "edit",
-        "level: L1\ncheck: none\nattempts: 1\nagents:\n  \
+        "level: L2\nattempts: 1\nagents:\n  \
          maker: { use: command, run: [/bin/sh, -c, \"echo more >> d000/f00000.txt\"] }\nbudget:\n  day: { usd: 1000000 }\n",
     ),
     (
@@ -37,8 +37,8 @@ usage input=100 output=20
 verdict pass correctness=5@gate:more scope=5@gate:more tests=5@gate:more
 ";
 
-/// Exit codes of rounds that ended as they should: shipped, nothing to ship, refused for its level.
-const ENDS: [(&str, &str); 3] = [("light", "empty"), ("edit", "refused"), ("ship", "shipped")];
+/// Exit codes of rounds that ended as they should: shipped, nothing to ship, a change where only a report may leave.
+const ENDS: [(&str, &str); 3] = [("light", "empty"), ("edit", "rejected"), ("ship", "shipped")];
 
 /// A repository with loops and a state folder of its own.
 pub(super) struct World {
@@ -166,12 +166,12 @@ pub(super) fn whole(bed: &Bed, files: usize, medium: Medium) -> Result<Section, 
     let place = medium.place();
     Ok(Section::new(format!("whole round with {files} files {place}, by the command"), about)
         .line(one, hand, None)
-        .line("loopwright run: make, seal, record (L1)", edit, Some(one))
+        .line("loopwright run: make, seal, record (L2)", edit, Some(one))
         .line(three, twice, None)
         .line("loopwright run: gate, checker, pull request (L3)", ship, Some(three))
         .line("first round of a base (copies its objects, once)", first, Some(one))
         .note(
-            "peak resident memory of the engine, L1 / L3",
+            "peak resident memory of the engine, L2 / L3",
             format!("{:.1} / {:.1} MB", world.peak("edit")? as f64 / 1024.0, world.peak("ship")? as f64 / 1024.0),
         ))
 }
