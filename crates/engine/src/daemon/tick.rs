@@ -65,7 +65,7 @@ impl Notes {
 impl Told for Notes {
     fn tell(&self, news: &News) {
         match news {
-            News::Ended { key, round, outcome } => {
+            News::Ended { key, round, outcome, .. } => {
                 let ended = TickRound { key: key.clone(), round: round.clone(), outcome: *outcome };
                 self.lock().rounds.push(ended);
             }
