@@ -138,6 +138,8 @@ impl Desk {
         self.frozen = Some(Frozen { since_ms: self.engine.now_ms(), by: by.clone(), why: why.clone() });
         self.told.tell(&News::Frozen { by: by.clone(), why: why.clone() });
         self.step_before(Input::Freeze { by, why });
+        // Rounds are cancelled by the dispatcher, which knows nothing of what is still being asked for one.
+        self.rounds.cancel_unborn();
     }
 
     /// Recorded first: what is to go on again must not stand still after the next restart.

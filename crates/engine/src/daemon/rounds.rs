@@ -153,6 +153,11 @@ impl Rounds {
         self.slots.values().for_each(|slot| slot.cancel.cancel());
     }
 
+    /// Asks those to end that are no rounds yet.
+    pub(super) fn cancel_unborn(&self) {
+        self.slots.values().filter(|slot| slot.round.is_none()).for_each(|slot| slot.cancel.cancel());
+    }
+
     /// Ends those that do not end by themselves; what they started is killed with them.
     pub(super) async fn abort(&mut self) {
         self.set.shutdown().await;
