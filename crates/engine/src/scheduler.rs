@@ -8,6 +8,7 @@ use crate::daemon::{Begun, Daemon, Ended, Ending, Fleet, Loops, News, Prepared, 
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::loop_engine::LoopEngine;
+use crate::proc::Cancel;
 use crate::round::{Bindings, Fallback, Outlet, RunRequest};
 use crate::takeover::{Rebind, Taken};
 use loopwright_core::BoxFuture;
@@ -141,7 +142,8 @@ impl LoopScheduler {
     /// When the record cannot be read or kept. What goes wrong with one loop is that loop's outcome.
     pub async fn tick_once(&self) -> Result<TickReport, EngineError> {
         let (bell, rings) = self.bell();
-        let done = tick(self.engine.clone(), self.fleet(), self.limits.clone(), bell).await;
+        // Whoever drops the pass ends it.
+        let done = tick(self.engine.clone(), self.fleet(), self.limits.clone(), bell, &Cancel::new()).await;
         deliver(&self.engine, &self.loops, rings).await;
         done
     }
