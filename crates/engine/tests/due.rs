@@ -171,6 +171,22 @@ async fn round_is_born_with_its_receipt_its_mark_and_the_signals_it_takes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn pause_that_was_kept_between_the_start_and_the_birth_stands_after_it() {
+    let house = House::new().await;
+    let (bind, _) = bound(reports);
+    house.engine.keep_rows(vec![Change::Schedule(house.schedule(DAWN_MS - 9))]).await.expect("kept");
+    // The start was decided, and then a person paused the loop.
+    let start = RunRequest { item: None, ..house.due("due:x", "", DAWN_MS) };
+    let start = RunRequest { due: start.due.map(|due| DueRecord { signals: Vec::new(), ..due }), ..start };
+    let (paused_ms, paused_by) = (Some(DAWN_MS), Some("ann".to_owned()));
+    let paused = ScheduleRow { paused_ms, paused_by, ..house.schedule(DAWN_MS - 9) };
+    house.engine.keep_rows(vec![Change::Schedule(paused.clone())]).await.expect("kept");
+    house.run(start, &bind).await.expect("a round");
+    let stands = house.engine.store().schedule(&house.repo, LOOP).await.expect("read");
+    assert_eq!(stands, Some(ScheduleRow { mark_ms: DAWN_MS, ..paused }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn occurrence_that_has_its_receipt_starts_no_round_and_moves_no_mark() {
     let house = House::new().await;
     let (bind, calls) = bound(reports);

@@ -70,6 +70,8 @@ suite! {
     time::receipts_come_in_pages_newest_first,
     time::occurrence_has_one_receipt,
     time::signal_is_heard_once_and_taken_once,
+    time::birth_raises_the_mark_and_undoes_no_pause,
+    time::mark_goes_back_only_with_another_cadence,
     time::thousands_of_rows_are_one_batch,
     time::rows_without_a_round_need_no_event,
     time::pruning_keeps_what_is_open_or_waits,

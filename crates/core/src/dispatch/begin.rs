@@ -103,7 +103,7 @@ impl Dispatcher {
         }
         let item = work.signals.first().and_then(|signal| signal.item.clone());
         let start = Start { ticket, key: key.clone(), receipt, standing, signals: work.signals.clone(), item };
-        let starting = Starting { due: work.due, signals: work.signals, is_outdated: false };
+        let starting = Starting { due: work.due, signals: work.signals };
         let run = Run::new(RunPhase::Starting(Box::new(starting)), now_ms, Some(&member.entry));
         let needs = needs(&member.entry);
         self.slots.add(key.clone(), run, needs);

@@ -24,10 +24,6 @@ impl Dispatcher {
                 member.mark(waiting.due.at_ms);
                 member.tell_all(waiting.after, &mut self.out);
             }
-            // Written with the birth was what held at the start; what was kept since is newer.
-            if starting.is_outdated {
-                self.out.keep(&key);
-            }
         }
         self.after_start(now_ms, &key);
     }

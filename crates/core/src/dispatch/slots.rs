@@ -39,8 +39,6 @@ pub(super) enum RunPhase {
 pub(super) struct Starting {
     pub(super) due: Option<Waiting>,
     pub(super) signals: Vec<Signal>,
-    /// Whether the loop's standing was kept since, so that it is to be kept again after the birth.
-    pub(super) is_outdated: bool,
 }
 
 impl Run {

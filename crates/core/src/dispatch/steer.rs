@@ -2,7 +2,7 @@
 
 use super::failure;
 use super::member::{SIGNALS_MAX, receipt_of_signal};
-use super::slots::{Run, RunPhase};
+use super::slots::Run;
 use super::{Command, Dispatcher, Fate, Frozen, LoopKey, Paused, Signal, Standing};
 use crate::spec::Overlap;
 
@@ -60,7 +60,7 @@ impl Dispatcher {
         let paused = Some(Paused { since_ms: now_ms, by, why });
         if let Some(member) = self.members.get_mut(&key) {
             member.standing.paused = paused;
-            self.keep_standing(&key);
+            self.out.keep(&key);
             self.settle_if_shut(now_ms, &key);
             self.refresh(now_ms, &key);
             return;
@@ -81,7 +81,7 @@ impl Dispatcher {
         member.standing.paused = None;
         failure::recover(&mut member.standing);
         member.retry_ms = None;
-        self.keep_standing(key);
+        self.out.keep(key);
         self.refresh(now_ms, key);
     }
 
@@ -125,14 +125,6 @@ impl Dispatcher {
         member.retry_ms = None;
         member.look_from(now_ms);
         self.out.reset(&member.standing);
-    }
-
-    /// Keeps the standing of a loop, also when the birth of a round is about to write an older one.
-    fn keep_standing(&mut self, key: &LoopKey) {
-        self.out.keep(key);
-        if let Some(Run { phase: RunPhase::Starting(starting), .. }) = self.slots.run_mut(key) {
-            starting.is_outdated = true;
-        }
     }
 
     /// What waits is settled when nothing of the loop starts any more; what comes after an awaited start, after it.

@@ -12,7 +12,8 @@ use loopwright_core::round::Item;
 pub struct DueRecord {
     /// The occurrence's receipt; the round's id is filled in at its birth.
     pub receipt: ReceiptRow,
-    /// Where the loop stands with it.
+    /// Where the loop stands with it. Only its mark is written, unless the loop stood nowhere: a pause that was kept between
+    /// the decision to start and the birth is newer than what the decision knew.
     pub schedule: ScheduleRow,
     /// The keys of the signals that the round takes.
     pub signals: Vec<String>,
@@ -29,7 +30,7 @@ impl DueRecord {
             key,
         });
         let receipt = ReceiptRow { round: Some(round.to_owned()), ..receipt };
-        [Change::Receipt(receipt), Change::Schedule(schedule)].into_iter().chain(taken).collect()
+        [Change::Receipt(receipt), Change::Mark(schedule)].into_iter().chain(taken).collect()
     }
 }
 

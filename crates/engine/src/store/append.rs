@@ -313,7 +313,8 @@ async fn apply(conn: &mut Conn, batch: &Batch, change: &Change) -> Outcome<()> {
         Change::ItemGone { repo, loop_name, key } => {
             time::drop_of_loop::<ItemRow>(conn, repo, loop_name, key.as_deref()).await
         }
-        Change::Schedule(row) => put(conn, row).await,
+        Change::Schedule(row) => time::put_schedules(conn, &[row]).await,
+        Change::Mark(row) => time::raise_mark(conn, row).await,
         Change::Receipt(row) => time::put_receipts(conn, &[row]).await,
         Change::Signal(row) => time::put_signal(conn, row, Twice::Same).await,
         Change::NewSignal(row) => time::put_signal(conn, row, Twice::Conflict).await,

@@ -162,8 +162,11 @@ pub enum Change {
         /// Which one; without, all of them.
         key: Option<String>,
     },
-    /// Inserts where a loop stands in time, or replaces it.
+    /// Inserts where a loop stands in time, or replaces it. Under one cadence (fingerprint) its mark never goes back.
     Schedule(ScheduleRow),
+    /// Raises the mark of a loop under the same cadence and leaves the rest of where it stands; inserts it if it stands
+    /// nowhere.
+    Mark(ScheduleRow),
     /// Writes what became of an occurrence; one that has its receipt already is a conflict.
     Receipt(ReceiptRow),
     /// Writes a signal; one whose key is there already is the same signal, and nothing changes.

@@ -240,27 +240,62 @@ fn many_sql<T: Table>(count: usize, on_conflict: &str) -> String {
     format!("INSERT INTO {} ({}) VALUES {} {on_conflict}", T::NAME, quoted(T::COLUMNS), rows.join(", "))
 }
 
-/// Inserts or replaces schedules; of several for one loop the last counts.
+/// What becomes of a schedule that is there already. Under one cadence a mark never goes back: the birth of a round may have
+/// moved it, and whoever writes about something else has not heard of that yet.
+fn replaces_schedule() -> String {
+    let fresh = ScheduleRow::COLUMNS.iter().filter(|column| !ScheduleRow::KEY.contains(column));
+    let sets: Vec<_> = fresh
+        .map(|column| match *column {
+            // Both databases understand this; their words for the greater of two differ.
+            "mark_ms" => "mark_ms = CASE WHEN schedules.fingerprint = excluded.fingerprint \
+                          AND schedules.mark_ms > excluded.mark_ms \
+                          THEN schedules.mark_ms ELSE excluded.mark_ms END"
+                .to_owned(),
+            column => format!("{column} = excluded.{column}"),
+        })
+        .collect();
+    format!("ON CONFLICT (repo, loop_name) DO UPDATE SET {}", sets.join(", "))
+}
+
+/// Of several rows for one loop the last counts, with the highest mark of its cadence: PostgreSQL refuses a statement that
+/// meets one row twice.
+fn last_of_each(rows: &[&ScheduleRow]) -> Vec<ScheduleRow> {
+    let mut last: BTreeMap<_, ScheduleRow> = BTreeMap::new();
+    for row in rows {
+        let key = (&row.repo, &row.loop_name);
+        let before = last.get(&key).filter(|before| before.fingerprint == row.fingerprint);
+        let mark_ms = before.map_or(row.mark_ms, |before| before.mark_ms.max(row.mark_ms));
+        last.insert(key, ScheduleRow { mark_ms, ..(*row).clone() });
+    }
+    last.into_values().collect()
+}
+
+/// Inserts or replaces schedules.
 pub(super) async fn put_schedules(conn: &mut Conn, rows: &[&ScheduleRow]) -> Outcome<()> {
-    static MANY_SQL: LazyLock<String> = LazyLock::new(|| {
-        let one = upsert_sql::<ScheduleRow>();
-        let at = one.find("ON CONFLICT").unwrap_or(one.len());
-        many_sql::<ScheduleRow>(MANY, &one[at..])
-    });
-    // PostgreSQL refuses a statement that meets one row twice.
-    let last: BTreeMap<_, _> = rows.iter().map(|row| ((&row.repo, &row.loop_name), *row)).collect();
-    let rows: Vec<_> = last.into_values().collect();
-    for rows in rows.chunks(MANY) {
+    static MANY_SQL: LazyLock<String> = LazyLock::new(|| many_sql::<ScheduleRow>(MANY, &replaces_schedule()));
+    static ONE_SQL: LazyLock<String> = LazyLock::new(|| many_sql::<ScheduleRow>(1, &replaces_schedule()));
+    for rows in last_of_each(rows).chunks(MANY) {
         if rows.len() == MANY {
             let args: Vec<_> = rows.iter().flat_map(|row| row.args()).collect();
             conn.exec(MANY_SQL.as_str(), &args).await?;
             continue;
         }
         for row in rows {
-            conn.exec(ScheduleRow::upsert(), &row.args()).await?;
+            conn.exec(ONE_SQL.as_str(), &row.args()).await?;
         }
     }
     Ok(())
+}
+
+/// Raises a loop's mark and changes nothing else of where it stands; a loop that stands nowhere yet stands as the row says. A
+/// mark of another cadence is not this one's to move.
+pub(super) async fn raise_mark(conn: &mut Conn, row: &ScheduleRow) -> Outcome<()> {
+    static SQL: LazyLock<String> = LazyLock::new(|| {
+        let raises = "ON CONFLICT (repo, loop_name) DO UPDATE SET mark_ms = excluded.mark_ms \
+                      WHERE schedules.fingerprint = excluded.fingerprint AND schedules.mark_ms < excluded.mark_ms";
+        many_sql::<ScheduleRow>(1, raises)
+    });
+    conn.exec(SQL.as_str(), &row.args()).await.map(drop)
 }
 
 /// Inserts receipts; an occurrence that has one already is a conflict: each due moment ends once.

@@ -1,8 +1,8 @@
 //! What both databases must do alike about time: schedules, receipts, signals, flags and memory.
 
 use loopwright::store::{
-    Aged, AgedBefore, Batch, Change, ReceiptRow, ReceiptsQuery, RoundRow, SignalRow, Store as _, StoreError,
-    StoreErrorKind,
+    Aged, AgedBefore, Batch, Change, ReceiptRow, ReceiptsQuery, RoundRow, ScheduleRow, SignalRow, Store as _,
+    StoreError, StoreErrorKind,
 };
 
 use super::place::Place;
@@ -122,6 +122,49 @@ pub(crate) async fn signal_is_heard_once_and_taken_once(place: Place) {
     }
     assert!(!store.has_signal("repo-1", "other", "push:").await.expect("read"));
     assert!(is_conflict(store.append(rows([Change::NewSignal(signal("b", 9))])).await), "taken is known too");
+}
+
+/// Where the loop `fix` stands, paused.
+fn paused(mark_ms: i64) -> ScheduleRow {
+    let (paused_ms, paused_by, paused_why) = (Some(3), Some("ada".into()), Some("flaky".into()));
+    ScheduleRow { paused_ms, paused_by, paused_why, streak: 2, ..schedule("fix", mark_ms) }
+}
+
+pub(crate) async fn birth_raises_the_mark_and_undoes_no_pause(place: Place) {
+    let store = place.own().await;
+    let stands = async || store.schedule("repo-1", "fix").await.expect("read").expect("it stands somewhere");
+    store.append(rows([Change::Mark(schedule("fix", 10))])).await.expect("append");
+    assert_eq!(stands().await, schedule("fix", 10), "a loop that stood nowhere stands as the birth says");
+    // A pause that was kept after the start was decided, then the birth that the start became.
+    store.append(rows([Change::Schedule(paused(10))])).await.expect("append");
+    store.append(rows([Change::Mark(schedule("fix", 20))])).await.expect("append");
+    assert_eq!(stands().await, paused(20));
+    store.append(rows([Change::Mark(schedule("fix", 15))])).await.expect("append");
+    assert_eq!(stands().await, paused(20), "a mark does not go back");
+    let other = ScheduleRow { fingerprint: "f2".into(), ..schedule("fix", 30) };
+    store.append(rows([Change::Mark(other)])).await.expect("append");
+    assert_eq!(stands().await, paused(20), "the mark of another cadence is not moved");
+}
+
+pub(crate) async fn mark_goes_back_only_with_another_cadence(place: Place) {
+    let store = place.own().await;
+    let stands = async || store.schedule("repo-1", "fix").await.expect("read").expect("it stands somewhere");
+    store.append(rows([Change::Schedule(schedule("fix", 20))])).await.expect("append");
+    // The birth moved the mark, and whoever keeps a pause has not heard of it.
+    store.append(rows([Change::Schedule(paused(10))])).await.expect("append");
+    assert_eq!(stands().await, paused(20), "everything is replaced but the mark");
+    store.append(rows([Change::Schedule(schedule("fix", 30))])).await.expect("append");
+    assert_eq!(stands().await, schedule("fix", 30));
+    let edited = ScheduleRow { fingerprint: "f2".into(), ..schedule("fix", 5) };
+    store.append(rows([Change::Schedule(edited.clone())])).await.expect("append");
+    assert_eq!(stands().await, edited, "an edited cadence begins where it says");
+    // The same within one batch, alone and among many.
+    for many in [0, 63, 200] {
+        let others = (0..many).map(|n| Change::Schedule(schedule(&format!("l{n}"), 1)));
+        let twice = [Change::Schedule(schedule("fix", 60)), Change::Schedule(paused(50))];
+        store.append(rows(twice.into_iter().chain(others))).await.expect("append");
+        assert_eq!(stands().await, paused(60), "{many}");
+    }
 }
 
 pub(crate) async fn thousands_of_rows_are_one_batch(place: Place) {
