@@ -130,7 +130,7 @@ impl Desk {
             renewed = done(self.renewing.as_mut()) => Heard::Renewed(renewed),
             loaded = done(self.loading.as_mut()) => Heard::Loaded(loaded),
             (slot, finished) = self.rounds.finished() => Heard::Round(slot, finished),
-            () = moment(wake_ms, |at| clock.until_or_set(at)) => Heard::Time,
+            () = moment(wake_ms, |at| clock.until(at)) => Heard::Time,
             () = moment(renew, |at| pause(at.saturating_duration_since(Instant::now()))) => Heard::Renew,
             () = moment(slow, pause) => Heard::SlowWrite,
             () = moment(overtime, pause) => Heard::Overtime,
@@ -140,6 +140,7 @@ impl Desk {
     fn take(&mut self, heard: Heard) {
         // Before anything is decided: whoever stopped everything did so before the moment that has come now.
         self.look_at_stop_file();
+        self.look_at_rewrite();
         match heard {
             Heard::Mail(Some(mail)) => self.read(mail),
             // Nobody can ask for anything any more, not even for the end.

@@ -35,7 +35,7 @@ impl Desk {
             Mail::Freeze { by, why, reply } => self.freeze(by, why, reply),
             Mail::Thaw { by, reply } => self.thaw(&by, reply),
             Mail::Occupy { key, round, cancel, reply } => self.occupy(key, round, cancel, reply),
-            Mail::Vacated { slot } => self.vacated(slot),
+            Mail::Vacated { slot } => self.given_back(slot),
             Mail::Born { slot, round } => self.born(slot, round),
             Mail::Rested(rest) => self.rested(*rest),
             Mail::Explain { key, reply } => drop(reply.send(self.dispatcher.explain(&key, self.now_ms()))),
@@ -138,8 +138,8 @@ impl Desk {
         self.frozen = Some(Frozen { since_ms: self.engine.now_ms(), by: by.clone(), why: why.clone() });
         self.told.tell(&News::Frozen { by: by.clone(), why: why.clone() });
         self.step_before(Input::Freeze { by, why });
-        // Rounds are cancelled by the dispatcher, which knows nothing of what is still being asked for one.
-        self.rounds.cancel_unborn();
+        // What the dispatcher wants cancelled waits behind what it wants written; a disk that is full holds up no stop.
+        self.rounds.cancel_all();
     }
 
     /// Recorded first: what is to go on again must not stand still after the next restart.

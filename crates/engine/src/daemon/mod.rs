@@ -98,6 +98,8 @@ pub struct RunningRound {
     pub since_ms: i64,
     /// Who began it.
     pub begun: Begun,
+    /// Whether nobody is at it for now: it was left open, and is taken up again later.
+    pub is_parked: bool,
 }
 
 /// Who began a round that is under way.

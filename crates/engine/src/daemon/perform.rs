@@ -151,6 +151,12 @@ impl Desk {
         }
     }
 
+    /// The moment of another try is never far; a clock that was set back would make it so.
+    pub(super) fn look_at_rewrite(&mut self) {
+        let latest_ms = self.engine.now_ms().saturating_add(REWRITE_MAX_MS);
+        self.rewrite = self.rewrite.filter(|at_ms| *at_ms <= latest_ms);
+    }
+
     fn cancel(&mut self, key: LoopKey, round: &str, why: String) {
         let Some((_, slot)) = self.rounds.of_round(round) else { return };
         slot.cancel.cancel();
@@ -268,14 +274,22 @@ impl Desk {
         self.agenda.put(again_ms, Errand::Retake { key, round });
     }
 
+    /// Whoever had a place has gone. A round that did not come to its rest is on record and keeps the place until it has: its
+    /// loop has no other one before that.
+    pub(super) fn given_back(&mut self, number: u64) {
+        let left = self.rounds.get(number).filter(|slot| slot.end.is_none()).and_then(|slot| slot.round.clone());
+        let Some(round) = left else { return self.vacated(number) };
+        let work = self.work(number);
+        self.rounds.spawn(number, work.look_after(round));
+    }
+
     /// A place is free again.
     pub(super) fn vacated(&mut self, number: u64) {
         let Some(slot) = self.rounds.leave(number) else { return };
         let Some(round) = slot.round else { return };
         let outcome = slot.end.as_ref().map(|end| end.outcome);
         let unknown = End { outcome: RoundOutcome::Interrupted, signature: None, retry_at_ms: None, open_proposals: 0 };
-        let (key, begun) = (slot.key.clone(), slot.begun);
-        self.told.tell(&News::Ended { key, round: round.clone(), outcome, begun });
+        self.told.tell(&News::Ended { key: slot.key.clone(), round: round.clone(), outcome });
         self.agenda.unblock(self.now_ms());
         self.step(Input::Ended { key: slot.key, round, end: slot.end.unwrap_or(unknown) });
     }
@@ -309,6 +323,10 @@ impl Desk {
         }
         let mut slot = Slot::new(key.clone(), self.engine.now_ms(), Begun::Earlier);
         slot.round = Some(round.clone());
+        if self.frozen.is_some() {
+            // It is taken to its end, and no further: nothing of it is started while everything is stopped.
+            slot.cancel.cancel();
+        }
         let number = self.rounds.place(slot);
         self.step(Input::Occupied { key, round: round.clone() });
         let work = self.work(number);

@@ -144,6 +144,7 @@ impl Rounds {
             round: slot.round.clone(),
             since_ms: slot.since_ms,
             begun: slot.begun,
+            is_parked: slot.is_parked,
         };
         self.slots.values().map(told).collect()
     }
@@ -151,11 +152,6 @@ impl Rounds {
     /// Asks all of them to end.
     pub(super) fn cancel_all(&self) {
         self.slots.values().for_each(|slot| slot.cancel.cancel());
-    }
-
-    /// Asks those to end that are no rounds yet.
-    pub(super) fn cancel_unborn(&self) {
-        self.slots.values().filter(|slot| slot.round.is_none()).for_each(|slot| slot.cancel.cancel());
     }
 
     /// Ends those that do not end by themselves; what they started is killed with them.

@@ -30,19 +30,13 @@ pub(super) struct Work {
 impl Work {
     /// A due loop.
     pub(super) async fn start(self, start: Start) -> Finished {
-        let stopped = || Finished::Unborn { why: "stopped before it began".to_owned(), again: Again::Soon };
-        let prepared = tokio::select! {
-            prepared = self.fleet.prepare(&self.engine, &start.key) => prepared,
-            // A probe that is being asked ends with the asking.
-            () = self.cancel.cancelled() => return stopped(),
-        };
-        let ready = match prepared {
+        let ready = match self.fleet.prepare(&self.engine, &start.key).await {
             Ok(Prepared::Round(ready)) => ready,
             Ok(Prepared::NoWork) => return Finished::NoWork,
             Err(error) => return unborn(error),
         };
         if self.cancel.is_cancelled() {
-            return stopped();
+            return Finished::Unborn { why: "stopped before it began".to_owned(), again: Again::Soon };
         }
         let Ready { engine, bind, request } = *ready;
         let (key, occurrence) = (start.key.clone(), start.receipt.occurrence.clone());
@@ -81,6 +75,17 @@ impl Work {
         }
         let taken = self.engine.retake(&round, self.fleet.as_ref(), &(), &self.cancel, By::Dispatcher).await;
         taken.map_or_else(|error| left(&error), |_| Finished::Rested)
+    }
+
+    /// A round of somebody who has gone: it was never born, it rests, or it was left.
+    pub(super) async fn look_after(self, round: String) -> Finished {
+        match self.engine.store.round(&round).await {
+            Ok(Some(row)) if row.ended_ms.is_none() && !matches!(row.phase.as_str(), "waiting" | "suspended") => {
+                Finished::Left { why: "whoever began it has gone".to_owned(), again: Again::Soon }
+            }
+            Ok(_) => Finished::Rested,
+            Err(error) => left(&error.into()),
+        }
     }
 
     /// A round whose task panicked.

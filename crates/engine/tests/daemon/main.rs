@@ -12,5 +12,4 @@ mod fenced;
 mod hand;
 mod restart;
 mod rounds;
-mod scheduler;
 mod store;

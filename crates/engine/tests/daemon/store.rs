@@ -2,6 +2,8 @@
 
 use crate::world::*;
 use loopwright::Settings;
+use loopwright::daemon::{Fleet, Prepared};
+use loopwright::proc::Cancel;
 use loopwright::seam::{Moment, Seam, SeamFault, SeamHook};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -85,5 +87,56 @@ async fn receipts_that_cannot_be_written_are_written_later_and_once() {
     show.ear.hears("known look due:2026-05-01T01:00:00Z").await;
     show.settled().await;
     assert_eq!(show.fates(&stage.key("look")).await, ["60 paused"]);
+    show.close().await;
+}
+
+#[tokio::test]
+async fn a_stop_is_in_effect_at_once_also_behind_a_write_that_fails() {
+    let (stage, faults, mut show) = stage().await;
+    stage.troop.troupe.play("look", Play::Hang);
+    stage.at(HOUR);
+    stage.troop.troupe.begun_times(1).await;
+    faults.before.store(1, Ordering::SeqCst);
+    show.daemon.pause(&stage.key("look"), "ada", "a holiday").await.expect_err("it cannot be written");
+    let daemon = show.daemon.clone();
+    let stop = tokio::spawn(async move { daemon.freeze("ada", "smoke").await });
+    // Nothing of the daemon is written before the clock moves on, and it does not.
+    show.ear.hears("ended look interrupted").await;
+    stage.at(HOUR + MINUTE);
+    stop.await.expect("no panic").expect("it is on record by now");
+    show.close().await;
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_does_not_hold_up_a_write_for_as_long() {
+    let (stage, faults, mut show) = stage().await;
+    faults.before.store(1, Ordering::SeqCst);
+    show.daemon.pause(&stage.key("look"), "ada", "a holiday").await.expect_err("it cannot be written");
+    stage.at(-3 * HOUR);
+    show.daemon.resume(&stage.key("look"), "ada").await.expect("it is written by now");
+    let row = show.engine.store().schedule(&stage.key("look").repo, "look").await.expect("read").expect("it stands");
+    assert_eq!(row.paused_ms, None);
+    assert!(show.ear.count("unkept") == 1);
+    show.close().await;
+}
+
+#[tokio::test]
+async fn a_round_by_hand_that_was_left_open_keeps_its_loops_place_and_is_taken_to_its_end() {
+    let (stage, faults, mut show) = stage().await;
+    stage.troop.troupe.play("look", Play::Hang);
+    let ready = stage.troop.prepare(&show.engine, &stage.key("look")).await;
+    let Ok(Prepared::Round(ready)) = ready else { panic!("it can be prepared") };
+    let engine = show.engine.clone();
+    let run = tokio::spawn(async move { engine.run(ready.request, &ready.bind, &(), &Cancel::new()).await.map(drop) });
+    stage.troop.troupe.begun_times(1).await;
+    faults.before.store(1, Ordering::SeqCst);
+    stage.troop.troupe.let_go();
+    run.await.expect("no panic").expect_err("it cannot be written");
+    show.ear.hears("parked look").await;
+    show.daemon.occupy(&stage.key("look"), "r2", &Cancel::new()).await.map(drop).expect_err("its place is taken");
+    stage.at(2 * MINUTE);
+    show.ear.hears("ended look").await;
+    show.settled().await;
+    assert!(show.rounds().await.iter().all(|round| round.ended_ms.is_some()));
     show.close().await;
 }
