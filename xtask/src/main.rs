@@ -29,6 +29,8 @@ usage: cargo xtask VERB
   hostile [FILTER] hostile agents against the real program, as root and as an ordinary user, told as a table
   sim [SEED] [--seeds N]
                    the whole engine on a clock set by hand, under seeded faults, and the promises as oracles
+  sim --bugs [NAME...]
+                   classic bugs put back into a copy of the engine, one at a time; each must be caught
   soak [--kills N] [--rounds N]
                    kill `run` at random moments (200 by default) and the daemon through so many rounds (1000)
                    and check what is left

@@ -1,5 +1,8 @@
 //! `cargo xtask sim [SEED] [--seeds N]`: the engine's simulator, which is a test program of the library: the real daemon,
 //! store and rounds on a clock that is set by hand, under seeded faults. Here it is only started and counted.
+//! `cargo xtask sim --bugs` puts classic bugs back, one at a time, and wants each of them caught.
+
+mod bugs;
 
 use crate::command::{cargo, watch};
 use crate::summary::Counts;
@@ -8,7 +11,10 @@ use crate::summary::Counts;
 const SEEDS: &str = "200";
 
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
-    counted(words).1
+    match words {
+        ["--bugs", named @ ..] => bugs::run(named),
+        words => counted(words).1,
+    }
 }
 
 /// The seeds of the test command.

@@ -5,7 +5,6 @@ use crate::context::Context;
 use crate::daemon::{Repositories, Stamp, Teller, own};
 use crate::error::counted;
 use crate::exit::Exit;
-use crate::signals::Running;
 use crate::view::time::moment;
 use loopwright::daemon::{TickReport, tick};
 use loopwright_core::dispatch::{Fate, Receipt};
@@ -20,12 +19,11 @@ pub(crate) async fn run(cx: &Context) -> Ended {
     let teller = Arc::new(Teller::new(&cx.out, Stamp::Clock));
     let fleet = Repositories::new(cx, &teller)?;
     let limits = fleet.limits()?;
-    let cancel = cx.cancel(&Running::default());
-    let ticked = tick(engine.clone(), Arc::new(fleet), limits, teller, &cancel).await;
+    let ticked = tick(engine.clone(), Arc::new(fleet), limits, teller).await;
     engine.close().await?;
     let report = ticked?;
     cx.out.answer(&document(&report), || page(&report));
-    Ok(if cancel.is_cancelled() { Exit::INTERRUPTED } else { Exit::DONE })
+    Ok(Exit::DONE)
 }
 
 fn document(report: &TickReport) -> Value {

@@ -1,94 +1,147 @@
-//! What goes wrong: each kind is active in a quarter of the runs, and strikes at a quarter of its chances then.
+//! What goes wrong, and what people and the outside do. Each kind is chosen for a run or not, and one that was strikes at a
+//! quarter of its chances: a run is hard in a few ways at a time, and over many runs every two ways meet.
 
 use super::dice::Dice;
 use loopwright::seam::{Moment, SeamFault, SeamHook};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 
-/// A kind of fault.
+/// A kind of thing that happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Site {
     /// The process dies between two steps.
     Crash,
     /// The process dies at a write.
     CrashAtWrite,
-    /// A write fails.
+    /// A write fails, as one does that meets a busy store.
     WriteFails,
     /// A write takes effect and then says it failed.
     WriteLies,
+    /// No write succeeds for a while, of rows or of files.
+    DiskFull,
     ClockForward,
+    /// By ten years.
+    ClockFarForward,
     ClockBack,
     SlowAgent,
     AgentFails,
     AgentPanics,
-    PrepareFails,
+    /// The probe, or the loop file, cannot be read.
+    ProbeFails,
+    /// Time passes between the decision to start and the birth.
+    SlowProbe,
+    /// A delivery fails, before or after it took effect.
+    ForgeFails,
+    /// Another engine wants the store while this one has it.
     SecondDaemon,
+    /// Another engine gets it: the lease or the lock is lost, and the old process wakes up again.
+    TakenOver,
+    CadenceEdited,
+    Reloads,
+    Pauses,
+    Stops,
+    Events,
+    EventsTwice,
+    ByHand,
 }
 
-impl Site {
-    const ALL: [Self; 11] = [
-        Self::Crash,
-        Self::CrashAtWrite,
-        Self::WriteFails,
-        Self::WriteLies,
-        Self::ClockForward,
-        Self::ClockBack,
-        Self::SlowAgent,
-        Self::AgentFails,
-        Self::AgentPanics,
-        Self::PrepareFails,
-        Self::SecondDaemon,
-    ];
-}
+/// Faults; each is active in a quarter of the runs.
+const FAULTS: [Site; 16] = [
+    Site::Crash,
+    Site::CrashAtWrite,
+    Site::WriteFails,
+    Site::WriteLies,
+    Site::DiskFull,
+    Site::ClockForward,
+    Site::ClockFarForward,
+    Site::ClockBack,
+    Site::SlowAgent,
+    Site::AgentFails,
+    Site::AgentPanics,
+    Site::ProbeFails,
+    Site::SlowProbe,
+    Site::ForgeFails,
+    Site::SecondDaemon,
+    Site::TakenOver,
+];
+/// What is no fault, and is active in half of them.
+const ACTS: [Site; 7] =
+    [Site::CadenceEdited, Site::Reloads, Site::Pauses, Site::Stops, Site::Events, Site::EventsTwice, Site::ByHand];
 
-/// The faults of a run.
+/// What happens in a run.
 pub(crate) struct Faults {
     active: Vec<Site>,
     dice: Mutex<Dice>,
     is_over: AtomicBool,
-    is_dead: AtomicBool,
-    /// The process has died.
-    pub(crate) died: Notify,
-    writes: AtomicU64,
+    is_disk_full: AtomicBool,
 }
 
 impl Faults {
     pub(crate) fn new(dice: &mut Dice) -> Self {
-        let active = Site::ALL.into_iter().filter(|_| dice.quarter()).collect();
+        let mut active: Vec<_> = FAULTS.into_iter().filter(|_| dice.quarter()).collect();
+        active.extend(ACTS.into_iter().filter(|_| dice.below(2) == 0));
         Self {
             active,
             dice: Mutex::new(dice.split()),
             is_over: AtomicBool::new(false),
-            is_dead: AtomicBool::new(false),
-            died: Notify::new(),
-            writes: AtomicU64::new(0),
+            is_disk_full: AtomicBool::new(false),
         }
     }
 
-    /// Whether a fault strikes at this chance.
+    /// Whether a thing of this kind can happen in this run at all.
+    pub(crate) fn may(&self, site: Site) -> bool {
+        self.active.contains(&site)
+    }
+
+    /// Whether it happens at this chance.
     pub(crate) fn strikes(&self, site: Site) -> bool {
-        let is_possible = self.active.contains(&site) && !self.is_over.load(Ordering::SeqCst);
-        is_possible && self.dice.lock().expect("no one panics with the dice").quarter()
+        self.may(site) && !self.is_over.load(Ordering::SeqCst) && self.quarter()
+    }
+
+    fn quarter(&self) -> bool {
+        self.dice.lock().expect("no one panics with the dice").quarter()
     }
 
     /// Nothing goes wrong from now on.
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
+        self.fill_disk(false);
     }
 
-    /// A new process.
-    pub(crate) fn revive(&self) {
-        self.is_dead.store(false, Ordering::SeqCst);
+    pub(crate) fn fill_disk(&self, is_full: bool) {
+        self.is_disk_full.store(is_full, Ordering::SeqCst);
+    }
+}
+
+/// The seams of one process, where faults strike; it knows whether the process lives, and what it has written.
+pub(crate) struct Door {
+    faults: Arc<Faults>,
+    is_dead: AtomicBool,
+    /// The process has died.
+    pub(crate) died: Notify,
+    tried: AtomicU64,
+    kept: AtomicU64,
+}
+
+impl Door {
+    pub(crate) fn new(faults: Arc<Faults>) -> Self {
+        let (tried, kept) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { faults, is_dead: AtomicBool::new(false), died: Notify::new(), tried, kept }
     }
 
     pub(crate) fn is_dead(&self) -> bool {
         self.is_dead.load(Ordering::SeqCst)
     }
 
-    /// How many writes there were: whether anything happens at all.
-    pub(crate) fn writes(&self) -> u64 {
-        self.writes.load(Ordering::SeqCst)
+    /// How many writes were tried: whether anything happens at all.
+    pub(crate) fn tried(&self) -> u64 {
+        self.tried.load(Ordering::SeqCst)
+    }
+
+    /// How many of them took effect.
+    pub(crate) fn kept(&self) -> u64 {
+        self.kept.load(Ordering::SeqCst)
     }
 
     /// A process that has died writes nothing more.
@@ -96,28 +149,41 @@ impl Faults {
         self.is_dead.store(true, Ordering::SeqCst);
         self.died.notify_one();
     }
+
+    fn write(&self, moment: Moment, fault: SeamFault) -> Result<(), SeamFault> {
+        match moment {
+            Moment::Before => self.tried.fetch_add(1, Ordering::SeqCst),
+            Moment::After => self.kept.fetch_add(1, Ordering::SeqCst),
+        };
+        // One write in four has a chance, so that a round with many of them has one too.
+        if !self.faults.quarter() {
+            return Ok(());
+        }
+        if self.faults.strikes(Site::CrashAtWrite) {
+            self.die();
+            return Err(fault);
+        }
+        let site = if moment == Moment::After { Site::WriteLies } else { Site::WriteFails };
+        if self.faults.strikes(site) { Err(fault) } else { Ok(()) }
+    }
 }
 
-impl SeamHook for Faults {
+impl SeamHook for Door {
     fn hit(&self, moment: Moment, site: &'static str) -> Result<(), SeamFault> {
         let when = if moment == Moment::Before { "before" } else { "after" };
         let fault = SeamFault { site, when };
         if self.is_dead() {
             return Err(fault);
         }
-        if site != "store.append" {
-            return Ok(());
-        }
-        self.writes.fetch_add(1, Ordering::SeqCst);
-        // One write in four has a chance, so that a round with many of them has one too.
-        if !self.dice.lock().expect("no one panics with the dice").quarter() {
-            return Ok(());
-        }
-        if self.strikes(Site::CrashAtWrite) {
-            self.die();
+        let is_write = matches!(site, "store.append" | "fs.write");
+        if is_write && moment == Moment::Before && self.faults.is_disk_full.load(Ordering::SeqCst) {
+            self.tried.fetch_add(1, Ordering::SeqCst);
             return Err(fault);
         }
-        let lies = moment == Moment::After;
-        if self.strikes(if lies { Site::WriteLies } else { Site::WriteFails }) { Err(fault) } else { Ok(()) }
+        match site {
+            "store.append" => self.write(moment, fault),
+            "deliver.execute" if self.faults.strikes(Site::ForgeFails) => Err(fault),
+            _ => Ok(()),
+        }
     }
 }

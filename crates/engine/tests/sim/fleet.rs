@@ -1,76 +1,194 @@
-//! The loops of a simulated world and their one agent, which is a function of this process.
+//! The loops of a simulated world, as a process of it knows them.
 
+use super::agent::AtWork;
 use super::dice::Dice;
-use super::faults::{Faults, Site};
-use loopwright::agents::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation};
-use loopwright::budget::{Tokens, Usage};
+use super::faults::{Door, Faults, Site};
 use loopwright::clock::{Clock, HandClock};
 use loopwright::daemon::{Fleet, Loops, Prepared, Ready};
-use loopwright::proc::{Cancel, Proc, Started};
 use loopwright::round::{Bindings, Fallback, Outlet, RunRequest};
-use loopwright::spec::{CatchUp, CheckMode, CheckedSpec, Overlap};
+use loopwright::spec::{ActionKind, CatchUp, CheckMode, CheckedSpec, DiffGate, DiffRule, Gate, OutputSpec, Overlap};
+use loopwright::store::Store;
 use loopwright::takeover::Rebind;
 use loopwright::units::{Span, Usd};
 use loopwright::{AlwaysEscalate, BoxFuture, Engine, EngineError, LoopLevel, LoopSpec};
 use loopwright_core::dispatch::{Entry, LoopKey};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
-const MINUTE_MS: i64 = 60_000;
+pub(crate) const MINUTE_MS: i64 = 60_000;
+/// Intervals of loops, in minutes.
+const GRIDS: [u64; 4] = [5, 15, 30, 60];
+/// The most that any loop is delayed.
+pub(crate) const JITTER_MS: i64 = 90_000;
 
-/// What all loops share.
+/// What everything in a run shares.
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) clock: HandClock,
     pub(crate) faults: Arc<Faults>,
-    pub(crate) dice: Arc<Mutex<Dice>>,
-    /// Agents that wait for the clock.
-    pub(crate) waiting: Arc<AtomicUsize>,
+    dice: Arc<Mutex<Dice>>,
     pub(crate) repo_id: String,
-    pub(crate) repo_path: PathBuf,
-    pub(crate) specs: Arc<Vec<CheckedSpec>>,
+    repo_path: PathBuf,
+    specs: Arc<Mutex<Vec<CheckedSpec>>>,
+    /// Every day that the clock showed.
+    pub(crate) days: Arc<Mutex<BTreeSet<String>>>,
+    /// Promises that were seen to be broken while it happened.
+    wrong: Arc<Mutex<Vec<String>>>,
+    /// Rounds whose agent did not do what it was asked.
+    pub(crate) spoilt: Arc<Mutex<BTreeSet<String>>>,
+    /// What belongs to one process.
+    pub(crate) own: Own,
 }
 
-/// A few loops with a grid each.
-pub(crate) fn specs(dice: &mut Dice) -> Vec<CheckedSpec> {
+/// What belongs to one process and dies with it.
+#[derive(Clone)]
+pub(crate) struct Own {
+    pub(crate) door: Arc<Door>,
+    /// Who waits for the clock.
+    pub(crate) waiting: Arc<AtomicUsize>,
+    pub(crate) at_work: AtWork,
+    pub(crate) store: Arc<OnceLock<Arc<dyn Store>>>,
+}
+
+impl Own {
+    fn new(faults: &Arc<Faults>) -> Self {
+        let door = Arc::new(Door::new(Arc::clone(faults)));
+        Self { door, waiting: Arc::default(), at_work: AtWork::default(), store: Arc::default() }
+    }
+}
+
+/// Counts whoever waits for the clock, for as long as it does.
+pub(crate) struct Waits(Arc<AtomicUsize>);
+
+impl Waits {
+    pub(crate) fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// A few loops with a grid each; in some runs, one of them proposes changes.
+fn specs(dice: &mut Dice) -> Vec<CheckedSpec> {
     let count = 2 + dice.below(3);
-    (0..count)
-        .map(|number| {
-            let mut spec = LoopSpec::new(format!("loop-{number}"), "look and report", LoopLevel::L1Report)
-                .with_maker_prompt("Look.");
-            spec.check = CheckMode::None;
-            spec.attempts = 1;
-            // A crash charges what was held back; a day of crashes is not to end in a wait for the next day.
-            spec.budget.day.usd = Some(Usd(1_000_000_000_000));
-            spec.on.every = vec![Span::secs(60 * dice.pick(&[5, 15, 30, 60]))];
-            spec.on.timezone = Some("UTC".to_owned());
-            spec.on.overlap = dice.pick(&[Overlap::Skip, Overlap::Queue, Overlap::Cancel]);
-            spec.on.catch_up = dice.pick(&[CatchUp::Once, CatchUp::Once, CatchUp::Skip, CatchUp::All(2)]);
-            spec.priority = dice.pick(&[0, 0, 5]);
-            spec.locks = if dice.quarter() { vec!["shared".to_owned()] } else { Vec::new() };
-            spec.check().unwrap_or_else(|problems| panic!("{problems:?}"))
-        })
-        .collect()
+    let proposes = dice.below(8) == 0;
+    let spec = |number: u64, dice: &mut Dice| {
+        let level = if proposes && number == 0 { LoopLevel::L2Assisted } else { LoopLevel::L1Report };
+        let mut spec = LoopSpec::new(format!("loop-{number}"), "look and report", level).with_maker_prompt("Look.");
+        spec.attempts = 1;
+        // A crash charges what was held back; a day of crashes is not to end in a wait for the next day.
+        spec.budget.day.usd = Some(Usd(1_000_000_000_000));
+        spec.on.every = vec![Span::secs(60 * dice.pick(&GRIDS))];
+        spec.on.timezone = Some("UTC".to_owned());
+        spec.on.overlap = dice.pick(&[Overlap::Skip, Overlap::Queue, Overlap::Cancel]);
+        spec.on.catch_up = dice.pick(&[CatchUp::Once, CatchUp::Once, CatchUp::Skip, CatchUp::All(2)]);
+        spec.on.jitter = dice.quarter().then(|| Span::secs(JITTER_MS.unsigned_abs() / 1000));
+        spec.on.quiet = dice.quarter().then(|| "12:00-13:00".to_owned());
+        spec.priority = dice.pick(&[0, 0, 5]);
+        spec.locks = if dice.quarter() { vec!["shared".to_owned()] } else { Vec::new() };
+        match spec.level {
+            LoopLevel::L1Report => spec.check = CheckMode::None,
+            _ => propose(&mut spec),
+        }
+        checked(spec)
+    };
+    (0..count).map(|number| spec(number, dice)).collect()
+}
+
+fn propose(spec: &mut LoopSpec) {
+    let diff = DiffRule { files_max: Some(3), ..DiffRule::default() };
+    spec.gates = vec![Gate::Diff(DiffGate { name: "small".to_owned(), diff })];
+    spec.output = vec![OutputSpec::new(ActionKind::PullRequest)];
+}
+
+fn checked(spec: LoopSpec) -> CheckedSpec {
+    spec.check().unwrap_or_else(|problems| panic!("{problems:?}"))
 }
 
 impl World {
-    pub(crate) fn key(&self, number: usize) -> LoopKey {
-        LoopKey::new(&self.repo_id, &self.specs[number % self.specs.len()].name)
+    pub(crate) fn new(dice: &mut Dice, clock: HandClock, repo_path: PathBuf) -> Self {
+        let faults = Arc::new(Faults::new(dice));
+        Self {
+            own: Own::new(&faults),
+            faults,
+            specs: Arc::new(Mutex::new(specs(dice))),
+            dice: Arc::new(Mutex::new(dice.split())),
+            clock,
+            repo_id: String::new(),
+            repo_path,
+            days: Arc::default(),
+            wrong: Arc::default(),
+            spoilt: Arc::default(),
+        }
     }
 
-    fn bindings(&self) -> Bindings {
+    /// The same world for another process.
+    pub(crate) fn of_new_process(&self) -> Self {
+        Self { own: Own::new(&self.faults), ..self.clone() }
+    }
+
+    pub(crate) fn specs(&self) -> Vec<CheckedSpec> {
+        self.specs.lock().expect("no one panics with the loops").clone()
+    }
+
+    pub(crate) fn entry(&self, spec: &CheckedSpec) -> Entry {
+        Entry::of(spec, &self.repo_id, "UTC").expect("a checked cadence")
+    }
+
+    pub(crate) fn key(&self, spec: &CheckedSpec) -> LoopKey {
+        LoopKey::new(&self.repo_id, &spec.name)
+    }
+
+    /// Gives a loop another interval, in its file, if there is one that it never had.
+    pub(crate) fn edit(&self, number: usize, had: &[i64]) -> Option<CheckedSpec> {
+        let had = |minutes: &u64| had.contains(&(i64::try_from(*minutes).unwrap_or(0) * MINUTE_MS));
+        let minutes = GRIDS.into_iter().find(|minutes| !had(minutes))?;
+        let mut specs = self.specs.lock().expect("no one panics with the loops");
+        let mut spec = (*specs[number]).clone();
+        spec.on.every = vec![Span::secs(60 * minutes)];
+        specs[number] = checked(spec);
+        Some(specs[number].clone())
+    }
+
+    /// A promise was seen to be broken.
+    pub(crate) fn blame(&self, text: String) {
+        self.wrong.lock().expect("no one panics with it").push(text);
+    }
+
+    pub(crate) fn blamed(&self) -> Result<(), String> {
+        self.wrong.lock().expect("no one panics with it").first().map_or(Ok(()), |text| Err(text.clone()))
+    }
+
+    pub(crate) fn bindings(&self) -> Bindings {
         Bindings {
             maker: Arc::new(self.clone()),
-            checker: None,
+            checker: Some(Arc::new(self.clone())),
             fallback: Fallback::default(),
             gate: Arc::new(AlwaysEscalate),
             outlet: Outlet::LocalForge,
         }
     }
 
-    fn throw(&self, most: u64) -> u64 {
+    pub(crate) fn request(&self, spec: CheckedSpec) -> RunRequest {
+        RunRequest::manual(spec, &self.repo_path, "sim")
+    }
+
+    pub(crate) fn throw(&self, most: u64) -> u64 {
         self.dice.lock().expect("no one panics with the dice").below(most)
+    }
+
+    /// Waits until the clock has moved on by some minutes.
+    pub(crate) async fn linger(&self, most: u64) {
+        let until_ms = self.clock.now_ms() + i64::try_from(self.throw(most)).unwrap_or(1) * MINUTE_MS;
+        let _waits = Waits::new(&self.own.waiting);
+        self.clock.until(until_ms).await;
     }
 }
 
@@ -82,72 +200,24 @@ impl Rebind for World {
 
 impl Fleet for World {
     fn load(&self) -> BoxFuture<'_, Result<Loops, EngineError>> {
-        let entry = |spec: &CheckedSpec| Entry::of(spec, &self.repo_id, "UTC").expect("a checked cadence");
-        let entries: Vec<Entry> = self.specs.iter().map(entry).collect();
+        let entries: Vec<Entry> = self.specs().iter().map(|spec| self.entry(spec)).collect();
         Box::pin(std::future::ready(Ok(entries.into())))
     }
 
     fn prepare<'a>(&'a self, engine: &'a Engine, key: &'a LoopKey) -> BoxFuture<'a, Result<Prepared, EngineError>> {
         Box::pin(async move {
-            if self.faults.strikes(Site::PrepareFails) {
+            if self.faults.strikes(Site::SlowProbe) {
+                self.linger(40).await;
+            }
+            if self.faults.strikes(Site::ProbeFails) {
                 return Err(EngineError::Daemon("the loop file is being written".to_owned()));
             }
             if self.throw(3) > 0 {
                 return Ok(Prepared::NoWork);
             }
-            let spec = self.specs.iter().find(|spec| *spec.name == *key.name).expect("a loop of ours").clone();
-            let request = RunRequest::manual(spec, &self.repo_path, "sim");
+            let spec = self.specs().into_iter().find(|spec| *spec.name == *key.name).expect("a loop of ours");
+            let request = self.request(spec);
             Ok(Ready { engine: engine.clone(), bind: self.bindings(), request }.into())
-        })
-    }
-}
-
-/// Counts an agent as waiting for as long as it lives.
-struct Waits<'a>(&'a AtomicUsize);
-
-impl<'a> Waits<'a> {
-    fn new(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::SeqCst);
-        Self(count)
-    }
-}
-
-impl Drop for Waits<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-impl Agent for World {
-    fn name(&self) -> &str {
-        "sim"
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { usage: true, session_isolation: true, ..Capabilities::default() }
-    }
-
-    fn invoke<'a>(
-        &'a self,
-        _: &'a Invocation,
-        _: &'a Proc,
-        _: &'a mut dyn AgentLog,
-        cancel: &'a Cancel,
-        _: &'a mut (dyn FnMut(&Started) + Send),
-    ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>> {
-        Box::pin(async move {
-            if self.faults.strikes(Site::SlowAgent) {
-                let until_ms = self.clock.now_ms() + i64::try_from(self.throw(90)).unwrap_or(1) * MINUTE_MS;
-                let _waits = Waits::new(&self.waiting);
-                tokio::select! {
-                    () = self.clock.until(until_ms) => {}
-                    () = cancel.cancelled() => {}
-                }
-            }
-            assert!(!self.faults.strikes(Site::AgentPanics), "the agent panics");
-            let exit = i32::from(self.faults.strikes(Site::AgentFails));
-            let usage = Usage::Reported(Tokens { input: 10, ..Tokens::default() });
-            Ok(AgentOutcome::in_process(exit, "nothing to tell", usage))
         })
     }
 }

@@ -1,30 +1,49 @@
 //! One life of a process: an engine and a daemon on a runtime of their own, which ends well or is dropped as it stands.
 
-use super::faults::Faults;
-use super::fleet::World;
-use loopwright::daemon::{Daemon, Ended, Ending};
+use super::fleet::{Waits, World};
+use loopwright::clock::Clock as _;
+use loopwright::daemon::{Begun, Daemon, Ended, Ending};
 use loopwright::seam::Seam;
 use loopwright::{Engine, Settings};
 use loopwright_core::dispatch::Limits;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
 /// How long nothing happens before nothing more is expected.
 const STILL: Duration = Duration::from_millis(60);
-/// How long an answer is waited for.
-const PATIENCE: Duration = Duration::from_millis(300);
+/// How long an answer is waited for while nothing is written.
+const PATIENCE: Duration = Duration::from_millis(40);
+/// How soon an agent is gone that was stopped.
+const SOON: Duration = Duration::from_secs(5);
 /// How long anything may take in all.
 const LONG: Duration = Duration::from_secs(30);
+/// The most that a daemon has decided and not written.
+const UNWRITTEN_MAX: usize = 200;
 
 /// A process at work.
 pub(crate) struct Life {
     runtime: Option<Runtime>,
     pub(crate) engine: Engine,
     pub(crate) daemon: Daemon,
+    /// The world as this process has it.
+    pub(crate) world: World,
     ending: Option<Ending>,
+    /// What goes on beside the daemon.
+    beside: Arc<AtomicUsize>,
+}
+
+/// What everything came to that happens without the clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Settled {
+    /// Nothing is under way but what waits for the clock.
+    Rests,
+    /// Something is, and does not come on: a write that fails, or a program that takes its time.
+    Hangs,
+    /// The process has died.
+    Dead,
 }
 
 /// Lets a moment of real time pass.
@@ -37,73 +56,119 @@ pub(crate) fn settings(state: &Path, world: &World, seam: Seam) -> Settings {
 }
 
 impl Life {
-    /// Opens the state directory and goes to work; a process that has just died may still be letting go of it.
+    /// Opens the state directory and goes to work; a process that has just died may still be letting go of it, and one that
+    /// dies at its first writes is followed by another.
     pub(crate) fn begin(state: &Path, world: &World, limits: &Limits) -> Result<Self, String> {
         let runtime =
             tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|why| why.to_string())?;
         let begun = Instant::now();
+        world.faults.fill_disk(false);
         loop {
-            world.faults.revive();
-            let opened = runtime.block_on(open(state, world, limits));
+            let world = world.of_new_process();
+            let opened = runtime.block_on(open(state, &world, limits));
             match opened {
                 Ok((engine, daemon, ending)) => {
-                    return Ok(Self { runtime: Some(runtime), engine, daemon, ending: Some(ending) });
+                    let (runtime, ending, beside) = (Some(runtime), Some(ending), Arc::default());
+                    return Ok(Self { runtime, engine, daemon, world, ending, beside });
                 }
-                Err(why) if begun.elapsed() > LONG => return Err(format!("no engine opens: {why}")),
+                Err(why) if begun.elapsed() > LONG => return Err(format!("P9: no engine opens: {why}")),
                 Err(_) => runtime.block_on(moment()),
             }
         }
     }
 
-    fn run<T>(&self, work: impl Future<Output = T>) -> T {
-        self.runtime.as_ref().expect("a process at work").block_on(work)
+    fn runtime(&self) -> &Runtime {
+        self.runtime.as_ref().expect("a process at work")
     }
 
-    /// Lets everything happen that happens without the clock. Says whether the process lives.
-    pub(crate) fn settle(&self, world: &World) -> Result<bool, String> {
-        let is_dead = |faults: &Faults| faults.is_dead();
+    fn run<T>(&self, work: impl Future<Output = T>) -> T {
+        self.runtime().block_on(work)
+    }
+
+    pub(crate) fn is_dead(&self) -> bool {
+        self.world.own.door.is_dead()
+    }
+
+    /// Lets everything happen that happens without the clock.
+    pub(crate) fn settle(&self) -> Result<Settled, String> {
         self.run(async {
             let begun = Instant::now();
-            let mut last = (world.faults.writes(), Instant::now());
+            let mut last = (self.world.own.door.tried(), Instant::now());
             while begun.elapsed() < LONG {
                 let Ok(Ok(now)) = tokio::time::timeout(LONG, self.daemon.snapshot()).await else {
-                    return if is_dead(&world.faults) { Ok(false) } else { Err("the daemon is gone".to_owned()) };
+                    return if self.is_dead() { Ok(Settled::Dead) } else { Err("P9: the daemon is gone".to_owned()) };
                 };
-                if is_dead(&world.faults) {
-                    return Ok(false);
+                if self.is_dead() {
+                    return Ok(Settled::Dead);
                 }
-                let is_waiting = now.running.len() <= world.waiting.load(Ordering::SeqCst);
-                if is_waiting && now.unwritten == 0 {
-                    return Ok(true);
+                if now.unwritten > UNWRITTEN_MAX {
+                    return Err(format!("P11: {} decisions wait to be written", now.unwritten));
                 }
-                let writes = world.faults.writes();
-                if writes != last.0 {
-                    last = (writes, Instant::now());
+                let busy = now.running.iter().filter(|running| !running.is_parked).count();
+                let is_waiting = busy <= self.world.own.waiting.load(Ordering::SeqCst);
+                let by_hand = now.running.iter().filter(|running| running.begun == Begun::Hand).count();
+                // What it has not looked at yet is still to come.
+                let is_on_time = now.next_wake_ms.is_none_or(|at_ms| at_ms > self.world.clock.now_ms());
+                if is_waiting && is_on_time && now.unwritten == 0 && self.beside.load(Ordering::SeqCst) <= by_hand {
+                    return Ok(Settled::Rests);
+                }
+                let tried = self.world.own.door.tried();
+                if tried != last.0 {
+                    last = (tried, Instant::now());
                 }
                 if last.1.elapsed() > STILL {
-                    return Ok(true);
+                    return Ok(Settled::Hangs);
                 }
                 moment().await;
             }
-            Err("the daemon comes to no rest".to_owned())
+            Err("P9: the daemon comes to no rest".to_owned())
         })
     }
 
     /// Asks the daemon something; nobody answers when the process has died meanwhile, or when a write is tried again only
     /// after the clock has moved.
-    pub(crate) fn ask<T>(&self, asked: impl Future<Output = T>, world: &World) -> Option<T> {
+    pub(crate) fn ask<T>(&self, asked: impl Future<Output = T>) -> Option<T> {
         self.run(async {
-            tokio::select! {
-                biased;
-                () = world.faults.died.notified() => None,
-                answer = tokio::time::timeout(PATIENCE, asked) => answer.ok(),
+            let mut asked = std::pin::pin!(asked);
+            loop {
+                let tried = self.world.own.door.tried();
+                tokio::select! {
+                    biased;
+                    () = self.world.own.door.died.notified() => return None,
+                    answer = tokio::time::timeout(PATIENCE, &mut asked) => match answer {
+                        Ok(answer) => return Some(answer),
+                        Err(_) if tried == self.world.own.door.tried() => return None,
+                        Err(_) => {}
+                    },
+                }
             }
         })
+    }
+
+    /// The rounds whose agents are at work and stay so.
+    pub(crate) fn still_at_work(&self) -> Vec<String> {
+        let begun = Instant::now();
+        loop {
+            let left = self.world.own.at_work.rounds();
+            if left.is_empty() || self.is_dead() || begun.elapsed() > SOON {
+                return left;
+            }
+            self.run(moment());
+        }
     }
 
     /// A look at the store, which no fault touches.
     pub(crate) fn look<T>(&self, asked: impl Future<Output = T>) -> T {
         self.run(asked)
+    }
+
+    /// Lets something go on beside the daemon; it dies with the process.
+    pub(crate) fn beside(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let counted = Waits::new(&self.beside);
+        drop(self.runtime().spawn(async move {
+            work.await;
+            drop(counted);
+        }));
     }
 
     /// As `kill -9` does it: nothing is closed.
@@ -118,20 +183,27 @@ impl Life {
         let ending = self.ending.take().expect("a process ends once");
         let ended = self.run(async {
             self.daemon.drain(Duration::ZERO).await.map_err(|why| why.to_string())?;
-            tokio::time::timeout(LONG, ending.wait()).await.map_err(|_| "the daemon does not end".to_owned())
+            tokio::time::timeout(LONG, ending.wait()).await.map_err(|_| "P7: the daemon does not end".to_owned())
         })?;
         if ended != Ended::Drained {
-            return Err(format!("the daemon ended {ended:?}"));
+            return Err(format!("P9: the daemon ended {ended:?}"));
         }
         self.run(self.engine.close()).map_err(|why| format!("close: {why}"))?;
+        let left = self.world.own.at_work.rounds();
         self.drop_dead();
-        Ok(())
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("P7: the daemon has ended, and agents of {left:?} are at work"))
+        }
     }
 }
 
 async fn open(state: &Path, world: &World, limits: &Limits) -> Result<(Engine, Daemon, Ending), String> {
-    let seam = Seam::hooked(Arc::clone(&world.faults) as _);
+    let seam = Seam::hooked(Arc::clone(&world.own.door) as _);
     let engine = Engine::open(settings(state, world, seam)).await.map_err(|why| why.to_string())?;
+    // Nobody has set it: it is this process's own.
+    let _ = world.own.store.set(Arc::clone(engine.store()));
     let fleet = Arc::new(world.clone());
     match Daemon::start(engine.clone(), fleet, limits.clone(), Arc::new(())).await {
         Ok((daemon, ending)) => Ok((engine, daemon, ending)),

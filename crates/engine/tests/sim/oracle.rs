@@ -1,27 +1,36 @@
-//! The promises, as far as the store shows them.
+//! The promises, as far as the store and the forge show them.
 
+use super::cover::{self, Stretch, covers, is_due};
 use super::fleet::World;
-use loopwright::store::{ReceiptRow, ReceiptsQuery, RoundRow, RoundsQuery, SpendScope, Store};
+use super::money;
+use loopwright::Engine;
+use loopwright::store::{ReceiptRow, ReceiptsQuery, RoundRow, RoundsQuery, Store, StoreError, StoredEvent};
+use loopwright_testkit::repo::git;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::Arc;
+use std::path::Path;
+
+/// The most events of a round with one attempt.
+const EVENTS_MAX: usize = 60;
 
 /// What happened in a run, or in many.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Tally {
-    pub(crate) crashes: u64,
+    pub(crate) lives: u64,
     rounds: u64,
     receipts: u64,
     moments: u64,
+    delivered: u64,
     outcomes: BTreeMap<String, u64>,
 }
 
 impl Tally {
     pub(crate) fn add(&mut self, other: &Self) {
-        self.crashes += other.crashes;
+        self.lives += other.lives;
         self.rounds += other.rounds;
         self.receipts += other.receipts;
         self.moments += other.moments;
+        self.delivered += other.delivered;
         for (word, count) in &other.outcomes {
             *self.outcomes.entry(word.clone()).or_default() += count;
         }
@@ -30,51 +39,86 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { crashes, rounds, receipts, moments, outcomes } = self;
+        let Self { lives, rounds, receipts, moments, delivered, outcomes } = self;
         let told: Vec<_> = outcomes.iter().map(|(word, count)| format!("{count} {word}")).collect();
+        let told = told.join(", ");
         write!(
             f,
-            "{crashes} lives, {moments} due moments in {receipts} receipts, {rounds} rounds ({})",
-            told.join(", ")
+            "{lives} lives, {moments} due moments in {receipts} receipts, {rounds} rounds ({told}), {delivered} delivered"
         )
     }
 }
 
-/// Looks at everything on record.
+fn unread(why: StoreError) -> String {
+    format!("the store cannot be read: {why}")
+}
+
+async fn receipts(store: &dyn Store, world: &World, loop_name: &str, limit: u32) -> Result<Vec<ReceiptRow>, String> {
+    let (repo, loop_name) = (world.repo_id.clone(), loop_name.to_owned());
+    store.receipts(ReceiptsQuery { repo, loop_name, before: None, limit }).await.map_err(unread)
+}
+
+/// P10, at every moment: a receipt and the mark that it moves are one write.
+pub(crate) async fn marks_fit(store: &dyn Store, world: &World) -> Result<(), String> {
+    for spec in world.specs() {
+        let latest = receipts(store, world, &spec.name, 20).await?;
+        // Read after the receipts: marks only go on.
+        let row = store.schedule(&world.repo_id, &spec.name).await.map_err(unread)?;
+        let ahead = latest
+            .iter()
+            .filter(is_due)
+            .find(|receipt| row.as_ref().is_none_or(|row| row.mark_ms < cover::through_ms(receipt)));
+        if let Some(receipt) = ahead {
+            let mark_ms = row.map(|row| row.mark_ms);
+            return Err(format!("P10: {} has its mark at {mark_ms:?}, and {receipt:?}", spec.name));
+        }
+    }
+    Ok(())
+}
+
+/// P7, at every moment: no agent of a round that is over is at work.
+pub(crate) async fn ended_is_dead(store: &dyn Store, world: &World) -> Result<(), String> {
+    for round in world.own.at_work.rounds() {
+        let row = store.round(&round).await.map_err(unread)?;
+        if let Some(row) = row.filter(|row| row.ended_ms.is_some()) {
+            return Err(format!("P7: a round is over and its agent is at work: {row:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Looks at everything on record, when nothing happens any more.
 pub(crate) async fn examine(
-    store: &Arc<dyn Store>,
+    engine: &Engine,
     world: &World,
-    registered: (i64, i64),
+    stretches: &[Vec<Stretch>],
+    forge: &Path,
     tally: &mut Tally,
 ) -> Result<(), String> {
-    let told = |why: loopwright::store::StoreError| format!("the store cannot be read: {why}");
-    let report = store.verify().await.map_err(told)?;
+    let store = engine.store().as_ref();
+    let report = store.verify().await.map_err(unread)?;
     if !report.is_ok() {
         return Err(format!("P2: the chain is broken: {report:?}"));
     }
-    let rounds = store.rounds(RoundsQuery { limit: 10_000, ..RoundsQuery::default() }).await.map_err(told)?;
-    rounds_end(&rounds)?;
-    never_overlap(store, &rounds).await?;
+    let rounds = store.rounds(RoundsQuery { limit: 10_000, ..RoundsQuery::default() }).await.map_err(unread)?;
+    rounds_end(&rounds, world)?;
     let mut started = BTreeSet::new();
-    for spec in world.specs.iter() {
-        let query = ReceiptsQuery {
-            repo: world.repo_id.clone(),
-            loop_name: spec.name.clone(),
-            limit: 10_000,
-            ..ReceiptsQuery::default()
-        };
-        let mut receipts = store.receipts(query).await.map_err(told)?;
+    for (spec, stretches) in world.specs().iter().zip(stretches) {
+        let mut receipts = receipts(store, world, &spec.name, 10_000).await?;
         receipts.reverse();
-        let row = store.schedule(&world.repo_id, &spec.name).await.map_err(told)?.ok_or("a loop has no schedule")?;
-        let every_ms = i64::try_from(spec.on.every[0].duration().as_millis()).unwrap_or(1);
-        tally.moments += covers(&spec.name, &receipts, every_ms, registered, row.mark_ms)?;
+        let row = store.schedule(&world.repo_id, &spec.name).await.map_err(unread)?.ok_or("a loop has no schedule")?;
+        let now_ms = loopwright::clock::Clock::now_ms(&world.clock);
+        tally.moments += covers(&spec.name, &receipts, stretches, row.mark_ms, now_ms)?;
         tally.receipts += receipts.len() as u64;
         started.extend(started_rounds(&receipts, &rounds)?);
     }
-    if let Some(odd) = rounds.iter().find(|round| !started.contains(&round.id)) {
+    let is_by_hand = |round: &RoundRow| round.occurrence.starts_with("manual:");
+    if let Some(odd) = rounds.iter().find(|round| !is_by_hand(round) && !started.contains(&round.id)) {
         return Err(format!("P1: a round without a receipt: {odd:?}"));
     }
-    nothing_held(store, &rounds).await?;
+    histories(engine, &rounds).await?;
+    money::adds_up(store, world, &rounds).await?;
+    tally.delivered += delivered(store, world, &rounds, forge).await?;
     tally.rounds += rounds.len() as u64;
     for round in &rounds {
         *tally.outcomes.entry(round.outcome.clone().unwrap_or_default()).or_default() += 1;
@@ -82,8 +126,10 @@ pub(crate) async fn examine(
     Ok(())
 }
 
-fn rounds_end(rounds: &[RoundRow]) -> Result<(), String> {
+/// P9, P1, P5 and P11, by the rows of rounds.
+fn rounds_end(rounds: &[RoundRow], world: &World) -> Result<(), String> {
     let mut occurrences = BTreeSet::new();
+    let spoilt = world.spoilt.lock().expect("no one panics with it").clone();
     for round in rounds {
         if round.ended_ms.is_none() || round.outcome.is_none() {
             return Err(format!("P9: a round has not ended: {round:?}"));
@@ -91,63 +137,71 @@ fn rounds_end(rounds: &[RoundRow]) -> Result<(), String> {
         if !occurrences.insert((&round.loop_name, &round.occurrence)) {
             return Err(format!("P1: two rounds for one occurrence: {round:?}"));
         }
+        let is_success = matches!(round.outcome.as_deref(), Some("shipped" | "reported" | "nothing-to-do"));
+        if is_success && spoilt.contains(&round.id) {
+            return Err(format!("P5: its agent failed or its checker said no, and it passed: {round:?}"));
+        }
+        if round.attempts > 1 {
+            return Err(format!("P11: more attempts than the loop allows: {round:?}"));
+        }
     }
     Ok(())
 }
 
-/// By the journal's own order, because clocks lie: a round's first event comes after the last one of the round before.
-async fn never_overlap(store: &Arc<dyn Store>, rounds: &[RoundRow]) -> Result<(), String> {
+/// P1 by the journal's own order, because clocks lie: a round's first event comes after the last one of the round before. P12:
+/// every history is read back, and says what the row says.
+async fn histories(engine: &Engine, rounds: &[RoundRow]) -> Result<(), String> {
     let mut spans: BTreeMap<&str, Vec<(i64, i64, &str)>> = BTreeMap::new();
+    let mut told: BTreeMap<String, String> = BTreeMap::new();
     for round in rounds {
-        let events = store.events(&round.id).await.map_err(|why| why.to_string())?;
-        let (Some(first), Some(last)) = (events.first(), events.last()) else {
+        let events = engine.store().events(&round.id).await.map_err(unread)?;
+        // A round that waits for a person has given its loop's place back; what comes after the answer is no work of an agent.
+        let is_answer = |event: &StoredEvent| matches!(event.kind.as_str(), "approved" | "denied" | "expired");
+        let (Some(first), Some(last)) = (events.first(), events.iter().take_while(|event| !is_answer(event)).last())
+        else {
             return Err(format!("P2: a round without events: {round:?}"));
         };
         spans.entry(&round.loop_name).or_default().push((first.seq, last.seq, &round.id));
+        one_at_a_time(round, &events)?;
+        let kinds: Vec<_> = events.iter().map(|event| format!("{} {}", event.seq, event.kind)).collect();
+        told.insert(round.id.clone(), format!("{} ({})", round.occurrence, kinds.join(", ")));
+        let read = engine.recorded(&round.id).await.map_err(|why| format!("P12: a history does not replay: {why}"))?;
+        let outcome = read.round.outcome().map(|outcome| outcome.word());
+        if outcome != round.outcome.as_deref() {
+            return Err(format!("P12: the history says {outcome:?}, and the row {round:?}"));
+        }
     }
     for (name, mut spans) in spans {
         spans.sort_unstable();
         for pair in spans.windows(2) {
             if pair[1].0 < pair[0].1 {
-                return Err(format!("P1: rounds of {name} overlap: {pair:?}"));
+                let kinds = |id: &str| told.get(id).cloned().unwrap_or_default();
+                let (one, other) = (kinds(pair[0].2), kinds(pair[1].2));
+                return Err(format!("P1: rounds of {name} overlap: {pair:?}; {one} and {other}"));
             }
         }
     }
     Ok(())
 }
 
-/// Every due moment from the first registration, which lies between two moments, to the mark is in exactly one receipt;
-/// answers with how many there are.
-fn covers(
-    name: &str,
-    receipts: &[ReceiptRow],
-    every_ms: i64,
-    registered: (i64, i64),
-    mark_ms: i64,
-) -> Result<u64, String> {
-    let after = |ms: i64| (ms.div_euclid(every_ms) + 1) * every_ms;
-    let first = receipts.iter().find(|receipt| receipt.occurrence.starts_with("due:"));
-    let mut next_ms = first.map_or(i64::MAX, |first| first.due_ms);
-    if first.is_some() && !(after(registered.0)..=after(registered.1)).contains(&next_ms) {
-        return Err(format!("P10: {name} is due first at {next_ms}, registered within {registered:?}"));
+/// P1 and P11 within a round: no agent is started while another of it may run.
+fn one_at_a_time(round: &RoundRow, events: &[StoredEvent]) -> Result<(), String> {
+    if events.len() > EVENTS_MAX {
+        return Err(format!("P11: {} events: {round:?}", events.len()));
     }
-    let mut moments = 0;
-    for receipt in receipts.iter().filter(|receipt| receipt.occurrence.starts_with("due:")) {
-        if receipt.due_ms != next_ms {
-            return Err(format!("P10: {name} was due at {next_ms} and has {receipt:?}"));
+    let mut at_work = None;
+    for event in events {
+        match event.kind.as_str() {
+            "maker-started" | "checker-started" => {
+                if let Some(before) = at_work.replace(event.kind.clone()) {
+                    return Err(format!("P1: {} while {before} had not ended: {round:?}", event.kind));
+                }
+            }
+            "made" | "checked" | "recovered" | "broke" | "stopped" => at_work = None,
+            _ => {}
         }
-        let through_ms = receipt.through_ms.unwrap_or(receipt.due_ms);
-        let count = (through_ms - receipt.due_ms) / every_ms + 1;
-        if (through_ms - receipt.due_ms) % every_ms != 0 || count != receipt.count {
-            return Err(format!("P10: {name} counts wrong: {receipt:?}"));
-        }
-        moments += count.unsigned_abs();
-        next_ms = after(through_ms);
     }
-    if next_ms <= mark_ms || receipts.iter().any(|receipt| receipt.through_ms.unwrap_or(0) > mark_ms) {
-        return Err(format!("P10: {name} has its mark at {mark_ms} and its next due at {next_ms}"));
-    }
-    Ok(moments)
+    Ok(())
 }
 
 /// The rounds that receipts name; each is named once, by its own occurrence.
@@ -164,14 +218,42 @@ fn started_rounds(receipts: &[ReceiptRow], rounds: &[RoundRow]) -> Result<Vec<St
     Ok(named)
 }
 
-/// Money is not held back for rounds that are over.
-async fn nothing_held(store: &Arc<dyn Store>, rounds: &[RoundRow]) -> Result<(), String> {
-    let days: BTreeSet<_> = rounds.iter().map(|round| loopwright::clock::day(round.started_ms)).collect();
-    for day in days {
-        let spend = store.spend(SpendScope::Fleet, "", "", &day).await.map_err(|why| why.to_string())?;
-        if spend.reserved_micros != 0 || spend.reserved_tokens != 0 {
-            return Err(format!("P6: {spend:?} is still held back on {day}"));
+/// P3, P4 and P5: what the forge shows is what the record says was sent, each once, after a person's yes, as the tree that
+/// passed; answers with how many there are.
+async fn delivered(store: &dyn Store, world: &World, rounds: &[RoundRow], forge: &Path) -> Result<u64, String> {
+    let forge = forge.join(&world.repo_id);
+    let (mut sent, mut unsure) = (0, 0);
+    for round in rounds {
+        for item in store.outbox(&round.id).await.map_err(unread)? {
+            match item.state.as_str() {
+                "sent" => sent += 1,
+                "in-doubt" => unsure += 1,
+                "staged" | "claimed" | "waiting" => return Err(format!("P3: the round is over and has {item:?}")),
+                _ => continue,
+            }
+            let events = store.events(&round.id).await.map_err(unread)?;
+            if !events.iter().any(|event| event.kind == "approved") {
+                return Err(format!("P3: sent without a person's yes: {item:?}"));
+            }
+        }
+        if round.outcome.as_deref() == Some("shipped") {
+            same_tree(&forge.join("repo.git"), round)?;
         }
     }
-    Ok(())
+    let pulls = std::fs::read_dir(forge.join("pulls")).map_or(0, |entries| {
+        entries.flatten().filter(|entry| entry.file_name().to_string_lossy().ends_with(".md")).count()
+    });
+    if pulls < sent || pulls > sent + unsure {
+        return Err(format!("P3: {pulls} pull requests are visible, {sent} are recorded as sent, {unsure} in doubt"));
+    }
+    Ok(pulls as u64)
+}
+
+fn same_tree(repo: &Path, round: &RoundRow) -> Result<(), String> {
+    let branch = format!("refs/heads/loop/{}/{}", round.loop_name, round.id);
+    let tree = if repo.exists() { git(repo, ["for-each-ref", "--format=%(tree)", &branch]) } else { String::new() };
+    if Some(tree.trim()) == round.tree.as_deref() {
+        return Ok(());
+    }
+    Err(format!("P4: the forge has tree `{}`, and what passed is {round:?}", tree.trim()))
 }

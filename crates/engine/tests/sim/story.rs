@@ -1,22 +1,23 @@
 //! One run: a world, what happens in it, and a quiet end after which the promises must be seen to hold.
 
+use super::cover::{self, Stretch};
 use super::dice::Dice;
-use super::faults::{Faults, Site};
-use super::fleet::{self, World};
-use super::life::{self, Life};
+use super::faults::Site;
+use super::fleet::{MINUTE_MS, World};
+use super::life::{self, Life, Settled};
 use super::oracle::{self, Tally};
+use super::said::Said;
 use loopwright::Engine;
 use loopwright::clock::{Clock as _, HandClock};
 use loopwright::seam::Seam;
-use loopwright::store::SignalRow;
 use loopwright_core::dispatch::Limits;
 use loopwright_testkit::TestRepo;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::LazyLock;
 
 /// 2026-11-16T08:02Z.
 const DAWN_MS: i64 = 1_794_816_120_000;
-const MINUTE_MS: i64 = 60_000;
+const YEAR_MS: i64 = 365 * 24 * 60 * MINUTE_MS;
 /// How much happens.
 const STEPS: u64 = 14;
 /// How long the quiet end may take.
@@ -28,24 +29,26 @@ static REPO: LazyLock<TestRepo> = LazyLock::new(|| {
     repo.write("README.md", "hello\n").commit("first");
     repo
 });
+/// Its id, which depends on nothing but its place.
+static REPO_ID: LazyLock<Result<String, String>> = LazyLock::new(repo_id);
 
 /// A run that is being told.
-struct Story {
-    state: PathBuf,
-    world: World,
+pub(super) struct Story {
+    pub(super) state: PathBuf,
+    pub(super) world: World,
     limits: Limits,
-    dice: Dice,
+    pub(super) dice: Dice,
     life: Option<Life>,
-    signals: u64,
+    pub(super) said: Said,
+    pub(super) signals: u64,
     /// The latest moment the clock ever showed.
     seen_ms: i64,
-    /// The earliest moment the clock showed before all loops were on record.
-    least_ms: i64,
-    /// When all loops were seen to be on record.
-    registered_ms: Option<i64>,
+    /// The cadences of each loop, from edit to edit.
+    pub(super) stretches: Vec<Vec<Stretch>>,
     /// Whether the clock may go back so far that it is not believed. Nobody thaws then: that would take the clock as it is,
     /// and marks would go back, which has its own tests.
-    goes_far_back: bool,
+    pub(super) goes_far_back: bool,
+    has_leapt: bool,
     tally: Tally,
 }
 
@@ -65,66 +68,69 @@ pub(crate) fn tell(seed: u64) -> Result<Tally, String> {
 impl Story {
     fn new(seed: u64, state: PathBuf) -> Result<Self, String> {
         let mut dice = Dice::new(seed);
-        let clock = HandClock::new(DAWN_MS);
-        let faults = Arc::new(Faults::new(&mut dice));
-        let specs = Arc::new(fleet::specs(&mut dice));
+        let mut world = World::new(&mut dice, HandClock::new(DAWN_MS), REPO.path().to_owned());
+        world.repo_id.clone_from(REPO_ID.as_ref()?);
         let limits = Limits { total: 1 + usize::try_from(dice.below(3)).unwrap_or(0), ..Limits::default() };
-        let mut world = World {
-            clock,
-            faults,
-            dice: Arc::new(Mutex::new(dice.split())),
-            waiting: Arc::default(),
-            repo_id: String::new(),
-            repo_path: REPO.path().to_owned(),
-            specs,
-        };
-        world.repo_id = repo_id(&state, &world)?;
-        let life = Some(Life::begin(&state, &world, &limits)?);
+        let stretches = world.specs().iter().map(|spec| vec![Stretch::new(spec, &world, DAWN_MS)]).collect();
         let goes_far_back = dice.below(2) == 0;
-        Ok(Self {
+        let mut story = Self {
             goes_far_back,
+            has_leapt: false,
+            life: None,
+            said: Said::default(),
+            stretches,
             state,
             world,
             limits,
             dice,
-            life,
             signals: 0,
             seen_ms: DAWN_MS,
-            least_ms: DAWN_MS,
-            registered_ms: None,
             tally: Tally::default(),
-        })
+        };
+        story.set(DAWN_MS);
+        story.life = Some(Life::begin(&story.state, &story.world, &story.limits)?);
+        Ok(story)
     }
 
-    fn life(&self) -> &Life {
+    pub(super) fn life(&self) -> &Life {
         self.life.as_ref().expect("there is always a process")
     }
 
     fn step(&mut self) -> Result<(), String> {
+        let is_full = self.world.faults.strikes(Site::DiskFull);
+        self.world.faults.fill_disk(is_full);
         self.advance();
         if self.world.faults.strikes(Site::SecondDaemon) {
             self.second_daemon()?;
         }
-        self.act();
-        let lives = self.life().settle(&self.world)?;
-        self.look_for_loops();
-        if !lives || self.world.faults.strikes(Site::Crash) {
+        self.act()?;
+        let settled = self.life().settle()?;
+        self.look(settled != Settled::Dead)?;
+        // One that stands still in the middle of a write would hold everybody up, as an open transaction does.
+        if settled == Settled::Rests && self.world.faults.strikes(Site::TakenOver) {
+            self.taken_over()?;
+        } else if settled == Settled::Dead || self.world.faults.strikes(Site::Crash) {
             self.reborn()?;
         }
-        Ok(())
+        self.world.blamed()
     }
 
     /// Time passes, to the next moment that something waits for or by some minutes; or the clock is set.
     fn advance(&mut self) {
         let now_ms = self.world.clock.now_ms();
-        let by_ms = i64::try_from(self.dice.below(20)).unwrap_or(1) * MINUTE_MS;
+        let minutes = |most: u64, dice: &mut Dice| i64::try_from(dice.below(most)).unwrap_or(1) * MINUTE_MS;
+        let by_ms = minutes(20, &mut self.dice);
         let wake_ms = self.ask(|life| async move { life.daemon.snapshot().await.ok()?.next_wake_ms }).flatten();
         let mut at_ms = wake_ms.filter(|_| self.dice.below(2) == 0).unwrap_or(now_ms + by_ms).max(now_ms);
         if self.world.faults.strikes(Site::ClockForward) {
-            at_ms += i64::try_from(self.dice.below(3 * 24 * 60)).unwrap_or(1) * MINUTE_MS;
+            at_ms += minutes(3 * 24 * 60, &mut self.dice);
+        }
+        if !self.has_leapt && self.world.faults.strikes(Site::ClockFarForward) {
+            self.has_leapt = true;
+            at_ms += 10 * YEAR_MS;
         }
         if self.world.faults.strikes(Site::ClockBack) {
-            at_ms -= i64::try_from(self.dice.below(4 * 60)).unwrap_or(1) * MINUTE_MS;
+            at_ms -= minutes(4 * 60, &mut self.dice);
         }
         if !self.goes_far_back {
             at_ms = at_ms.max(self.seen_ms - 50 * MINUTE_MS);
@@ -134,63 +140,48 @@ impl Story {
 
     fn set(&mut self, at_ms: i64) {
         self.seen_ms = self.seen_ms.max(at_ms);
-        if self.registered_ms.is_none() {
-            self.least_ms = self.least_ms.min(at_ms);
-        }
+        self.stretches.iter_mut().flatten().for_each(|stretch| stretch.see_clock(at_ms));
+        self.world.days.lock().expect("no one panics with it").insert(loopwright::clock::day(at_ms));
         self.world.clock.set(at_ms);
     }
 
-    fn ask<'a, T, F: Future<Output = T>>(&'a self, asked: impl FnOnce(&'a Life) -> F) -> Option<T> {
-        self.life().ask(asked(self.life()), &self.world)
+    pub(super) fn ask<'a, T, F: Future<Output = T>>(&'a self, asked: impl FnOnce(&'a Life) -> F) -> Option<T> {
+        self.life().ask(asked(self.life()))
     }
 
-    /// What a person or the outside does; what the daemon answers is not the point, what is on record afterwards is.
-    fn act(&mut self) {
-        let key = self.world.key(usize::try_from(self.dice.below(9)).unwrap_or(0));
-        match self.dice.below(12) {
-            3..=5 if self.goes_far_back => {}
-            0 => drop(self.ask(|life| async move { life.daemon.pause(&key, "ann", "a test").await })),
-            1 | 2 => drop(self.ask(|life| async move { life.daemon.resume(&key, "ann").await })),
-            3 => drop(self.ask(|life| async move { life.daemon.freeze("ann", "a test").await })),
-            4 | 5 => drop(self.ask(|life| async move { life.daemon.thaw("ann").await })),
-            6 => drop(self.ask(|life| async move { life.daemon.reload().await })),
-            7 | 8 => {
-                self.signals += 1;
-                let item = self.dice.quarter().then(|| format!("item-{}", self.signals % 3));
-                let signal = SignalRow {
-                    repo: key.repo.to_string(),
-                    loop_name: key.name.to_string(),
-                    key: format!("push:main:{}", self.signals),
-                    trigger: "push".to_owned(),
-                    at_ms: self.world.clock.now_ms(),
-                    item,
-                    title: None,
-                    data: None,
-                    taken_ms: None,
-                };
-                drop(self.ask(|life| async move { life.daemon.signal(signal).await }));
+    /// What must be so at every moment. A process may die before its loops are on record; from the moment they are, every due
+    /// counts.
+    fn look(&mut self, lives: bool) -> Result<(), String> {
+        let life = self.life.as_ref().expect("there is always a process");
+        let store = life.engine.store();
+        let rows = life.look(store.schedules()).map_err(|why| why.to_string())?;
+        for (spec, stretches) in self.world.specs().iter().zip(&mut self.stretches) {
+            let row = rows.iter().find(|row| row.loop_name == spec.name);
+            if let Some(last) = stretches.last_mut() {
+                last.see_record(row, self.seen_ms);
             }
-            _ => {}
         }
-    }
-
-    /// A process may die before its loops are on record; from the moment they are, every due counts.
-    fn look_for_loops(&mut self) {
-        let schedules = self.life().look(self.life().engine.store().schedules());
-        if self.registered_ms.is_none() && schedules.is_ok_and(|rows| rows.len() == self.world.specs.len()) {
-            self.registered_ms = Some(self.seen_ms);
+        life.look(oracle::marks_fit(store.as_ref(), &self.world))?;
+        if lives {
+            life.look(oracle::ended_is_dead(store.as_ref(), &life.world))?;
+            let left = if self.said.is_stopped() { life.still_at_work() } else { Vec::new() };
+            if !left.is_empty() && !life.is_dead() {
+                return Err(format!("P7: everything is stopped, and agents of {left:?} are at work"));
+            }
         }
+        Ok(())
     }
 
     /// A process dies and another one begins.
     fn reborn(&mut self) -> Result<(), String> {
-        self.tally.crashes += 1;
+        self.tally.lives += 1;
         if let Some(life) = self.life.take() {
             life.drop_dead();
         }
-        // What waited died too.
-        self.life = Some(Life::begin(&self.state, &self.world, &self.limits)?);
-        Ok(())
+        let life = Life::begin(&self.state, &self.world, &self.limits)?;
+        let kept = life.look(self.said.holds(life.engine.store().as_ref(), &self.world));
+        self.life = Some(life);
+        kept
     }
 
     /// Another engine on the same state is told who has it.
@@ -202,30 +193,50 @@ impl Story {
         }
     }
 
+    /// Another engine gets the store while this one stands still, as it may when a lease has run out; here the lock's file is
+    /// gone. When the old one goes on, it can neither write nor promise anything.
+    fn taken_over(&mut self) -> Result<(), String> {
+        self.tally.lives += 1;
+        std::fs::remove_file(self.state.join("store.lock")).map_err(|why| format!("the lock's file: {why}"))?;
+        let new = Life::begin(&self.state, &self.world, &self.limits)?;
+        let old = self.life.replace(new).expect("there is always a process");
+        let kept = old.world.own.door.kept();
+        let key = self.world.key(&self.world.specs()[0]);
+        if let Some(Ok(())) = old.ask(old.daemon.pause(&key, "ann", "to an engine that has no store")) {
+            return Err("P2: an engine whose store was taken over acknowledges a pause".to_owned());
+        }
+        let wrote = old.world.own.door.kept() - kept;
+        old.drop_dead();
+        if wrote > 0 {
+            return Err(format!("P1: an engine whose store was taken over wrote {wrote} times"));
+        }
+        self.look(true)
+    }
+
     /// Nothing goes wrong any more: everything that is due or waits comes to its end.
     fn come_to_rest(&mut self) -> Result<(), String> {
         self.world.faults.end();
         let (dawn_ms, seen_ms) = (self.world.clock.now_ms(), self.seen_ms);
         self.set(seen_ms.max(dawn_ms));
         self.reborn()?;
-        self.ask(|life| async move { life.daemon.thaw("ann").await });
-        for number in 0..self.world.specs.len() {
-            let key = self.world.key(number);
-            self.ask(|life| async move { life.daemon.resume(&key, "ann").await });
-        }
+        self.release();
         for _ in 0..QUIET_STEPS {
-            self.life().settle(&self.world)?;
-            self.look_for_loops();
+            self.life().settle()?;
+            self.look(true)?;
+            self.answer_all();
             if self.is_at_rest()? {
-                return Ok(());
+                return self.world.blamed();
             }
             let now_ms = self.world.clock.now_ms();
-            self.set(now_ms + MINUTE_MS);
+            let wake_ms = self.ask(|life| async move { life.daemon.snapshot().await.ok()?.next_wake_ms }).flatten();
+            self.set(wake_ms.unwrap_or(0).max(now_ms + MINUTE_MS / 4));
         }
-        let open = self.life().look(self.life().engine.store().open_rounds()).map_err(|why| why.to_string())?;
-        let pending =
-            self.life().look(self.life().engine.store().pending_signals(99)).map_err(|why| why.to_string())?;
-        Err(format!("P9: it comes to no rest; open {open:?}, pending {pending:?}"))
+        let store = self.life().engine.store();
+        let open = self.life().look(store.open_rounds()).map_err(|why| why.to_string())?;
+        let pending = self.life().look(store.pending_signals(99)).map_err(|why| why.to_string())?;
+        let rows = self.life().look(store.schedules()).map_err(|why| why.to_string())?;
+        let now_ms = self.world.clock.now_ms();
+        Err(format!("P9: it comes to no rest at {now_ms}; open {open:?}, pending {pending:?}, loops {rows:?}"))
     }
 
     fn is_at_rest(&self) -> Result<bool, String> {
@@ -234,24 +245,27 @@ impl Story {
         let is_idle = life.look(life.daemon.snapshot()).is_ok_and(|now| now.running.is_empty() && now.unwritten == 0);
         let open = life.look(store.open_rounds()).map_err(|why| why.to_string())?;
         let pending = life.look(store.pending_signals(1)).map_err(|why| why.to_string())?;
-        Ok(is_idle && open.is_empty() && pending.is_empty())
+        let rows = life.look(store.schedules()).map_err(|why| why.to_string())?;
+        let is_caught_up = self.world.specs().iter().zip(&self.stretches).all(|(spec, stretches)| {
+            let row = rows.iter().find(|row| row.loop_name == spec.name);
+            row.is_some_and(|row| cover::is_caught_up(stretches, row.mark_ms, self.world.clock.now_ms()))
+        });
+        Ok(is_idle && open.is_empty() && pending.is_empty() && is_caught_up)
     }
 
     fn examine(mut self) -> Result<Tally, String> {
         let life = self.life.take().expect("there is always a process");
-        let registered_ms = self.registered_ms.unwrap_or(self.seen_ms);
-        life.look(oracle::examine(life.engine.store(), &self.world, (self.least_ms, registered_ms), &mut self.tally))?;
+        life.look(self.said.holds(life.engine.store().as_ref(), &self.world))?;
+        let forge = self.state.join("forge");
+        life.look(oracle::examine(&life.engine, &self.world, &self.stretches, &forge, &mut self.tally))?;
         life.end()?;
+        self.world.blamed()?;
         Ok(self.tally)
     }
 }
 
-fn repo_id(state: &Path, world: &World) -> Result<String, String> {
+fn repo_id() -> Result<String, String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|why| why.to_string())?;
-    runtime.block_on(async {
-        let engine = Engine::open(life::settings(state, world, Seam::none())).await.map_err(|why| why.to_string())?;
-        let id = engine.git().discover(REPO.path()).await.map_err(|why| why.to_string())?.id;
-        engine.close().await.map_err(|why| why.to_string())?;
-        Ok(id)
-    })
+    let git = loopwright::git::Git::new(Seam::none());
+    runtime.block_on(git.discover(REPO.path())).map(|repo| repo.id).map_err(|why| why.to_string())
 }

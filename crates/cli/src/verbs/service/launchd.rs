@@ -45,8 +45,7 @@ pub(super) fn plist(plan: &Plan) -> String {
 }
 
 pub(super) fn start(plan: &Plan) -> Vec<String> {
-    let file = plan.file.to_string_lossy().replace('\'', r"'\''");
-    vec![format!("launchctl bootstrap gui/$(id -u) '{file}'")]
+    vec![format!("launchctl bootstrap gui/$(id -u) {}", plan.file.display())]
 }
 
 pub(super) fn end(plan: &Plan) -> Vec<String> {

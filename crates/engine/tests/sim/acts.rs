@@ -1,0 +1,168 @@
+//! What people and the outside do in a run. What the daemon answers is remembered where it is a promise; what it does
+//! otherwise is seen on the record afterwards.
+
+use super::cover::Stretch;
+use super::faults::Site;
+use super::story::Story;
+use loopwright::clock::Clock as _;
+use loopwright::proc::Cancel;
+use loopwright::spec::CheckedSpec;
+use loopwright::store::{InboxQuery, InboxRow, SignalRow};
+
+impl Story {
+    /// Everything that may happen now.
+    pub(super) fn act(&mut self) -> Result<(), String> {
+        let may = |story: &Self, site| story.world.faults.strikes(site);
+        if may(self, Site::CadenceEdited) {
+            self.edit();
+        }
+        if may(self, Site::Reloads) {
+            // Not answered is not loaded, which a later load makes good.
+            drop(self.ask(|life| async move { life.daemon.reload().await }));
+        }
+        if may(self, Site::Pauses) {
+            self.pause_or_resume();
+        }
+        if !self.goes_far_back && may(self, Site::Stops) {
+            self.stop_or_thaw()?;
+        }
+        if may(self, Site::Events) {
+            self.event()?;
+        }
+        if may(self, Site::ByHand) {
+            self.by_hand();
+        }
+        self.answer_one();
+        Ok(())
+    }
+
+    fn any_loop(&mut self) -> (usize, CheckedSpec) {
+        let specs = self.world.specs();
+        let number = usize::try_from(self.dice.below(specs.len() as u64)).unwrap_or(0);
+        (number, specs[number].clone())
+    }
+
+    /// A loop file changes; the daemon hears of it now, or at its next load.
+    fn edit(&mut self) {
+        let (number, _) = self.any_loop();
+        let had: Vec<_> = self.stretches[number].iter().map(|stretch| stretch.every_ms).collect();
+        let Some(spec) = self.world.edit(number, &had) else { return };
+        let stretch = Stretch::new(&spec, &self.world, self.world.clock.now_ms());
+        self.stretches[number].push(stretch);
+        if self.dice.below(2) == 0 {
+            drop(self.ask(|life| async move { life.daemon.reload().await }));
+        }
+    }
+
+    fn pause_or_resume(&mut self) {
+        let (_, spec) = self.any_loop();
+        let key = self.world.key(&spec);
+        if self.dice.below(2) == 0 {
+            let answer = self.ask(|life| async move { life.daemon.pause(&key, "ann", "a test").await });
+            self.said.pause(&spec.name, &answer);
+        } else {
+            self.said.resume(&spec.name);
+            drop(self.ask(|life| async move { life.daemon.resume(&key, "ann").await }));
+        }
+    }
+
+    /// P7: whatever is answered, a stop is in effect at once, also when it cannot be written.
+    fn stop_or_thaw(&mut self) -> Result<(), String> {
+        if self.dice.below(2) == 0 {
+            let answer = self.ask(|life| async move { life.daemon.freeze("ann", "a test").await });
+            self.said.stop(&answer);
+            self.life().settle()?;
+            let left = self.life().still_at_work();
+            if !self.life().is_dead() && !left.is_empty() {
+                return Err(format!("P7: everything was stopped ({answer:?}), and agents of {left:?} are at work"));
+            }
+        }
+        if self.dice.below(2) == 0 {
+            let answer = self.ask(|life| async move { life.daemon.thaw("ann").await });
+            self.said.thaw(&answer);
+        }
+        Ok(())
+    }
+
+    /// Something outside happens, and is told once or twice.
+    fn event(&mut self) -> Result<(), String> {
+        let (_, spec) = self.any_loop();
+        self.signals += 1;
+        let signal = SignalRow {
+            repo: self.world.repo_id.clone(),
+            loop_name: spec.name.clone(),
+            key: format!("webhook:github:{}", self.signals),
+            trigger: "webhook".to_owned(),
+            at_ms: self.world.clock.now_ms(),
+            item: self.dice.quarter().then(|| format!("item-{}", self.signals % 3)),
+            title: None,
+            data: None,
+            taken_ms: None,
+        };
+        let times = if self.world.faults.strikes(Site::EventsTwice) { 2 } else { 1 };
+        for _ in 0..times {
+            let again = signal.clone();
+            let answer = self.ask(|life| async move { life.daemon.signal(again).await });
+            self.said.hear(&signal, &answer)?;
+        }
+        Ok(())
+    }
+
+    /// A person starts a round beside the daemon.
+    fn by_hand(&mut self) {
+        let (_, spec) = self.any_loop();
+        let (engine, world) = (self.life().engine.clone(), self.life().world.clone());
+        let request = world.request(spec);
+        self.life().beside(async move {
+            // Busy is an answer too.
+            drop(engine.run(request, &world.bindings(), &(), &Cancel::new()).await);
+        });
+    }
+
+    fn questions(&self) -> Vec<InboxRow> {
+        let asked = self.life().look(self.life().engine.store().inbox(InboxQuery::Open(100)));
+        asked.unwrap_or_default().into_iter().filter(|row| row.kind != "loop-paused").collect()
+    }
+
+    /// A person answers a question, now and then.
+    fn answer_one(&mut self) {
+        if let Some(question) = self.questions().into_iter().next().filter(|_| self.dice.below(3) == 0) {
+            self.answer(question);
+        }
+    }
+
+    pub(super) fn answer_all(&mut self) {
+        for question in self.questions() {
+            self.answer(question);
+        }
+    }
+
+    /// Says yes or no; a yes is sometimes said twice, at once.
+    fn answer(&mut self, question: InboxRow) {
+        let (engine, world) = (self.life().engine.clone(), self.life().world.clone());
+        let (is_yes, is_twice) = (self.dice.below(3) > 0, self.dice.quarter());
+        let candidate = question.candidate.clone().unwrap_or_default();
+        self.life().beside(async move {
+            let bind = world.bindings();
+            let yes = || engine.approve(&question.round, &candidate, "ann", &bind, &());
+            if !is_yes {
+                drop(engine.deny(&question.round, "ann", "no", &bind, &()).await);
+            } else if is_twice {
+                drop(tokio::join!(yes(), yes()));
+            } else {
+                drop(yes().await);
+            }
+        });
+    }
+
+    /// Everything goes on again.
+    pub(super) fn release(&mut self) {
+        let answer = self.ask(|life| async move { life.daemon.thaw("ann").await });
+        self.said.thaw(&answer);
+        for spec in self.world.specs() {
+            let key = self.world.key(&spec);
+            self.said.resume(&spec.name);
+            drop(self.ask(|life| async move { life.daemon.resume(&key, "ann").await }));
+        }
+    }
+}

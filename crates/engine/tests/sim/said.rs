@@ -1,0 +1,87 @@
+//! What the daemon said is on record, and must be there after any crash: pauses, the global stop, events that were heard.
+
+use super::fleet::World;
+use loopwright::EngineError;
+use loopwright::daemon::STOP_FLAG;
+use loopwright::round::Heard;
+use loopwright::store::{SignalRow, Store, StoreError};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What was said, as far as nothing was asked since that may have changed it.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    /// Loops that are paused.
+    paused: BTreeSet<String>,
+    /// Whether everything is stopped.
+    is_stopped: Option<bool>,
+    /// Events that were heard, by loop and key.
+    heard: BTreeSet<(String, String)>,
+}
+
+/// Who answered, if anybody did, and what.
+pub(crate) type Answer<T> = Option<Result<T, EngineError>>;
+
+impl Said {
+    pub(crate) fn pause(&mut self, loop_name: &str, answer: &Answer<()>) {
+        if let Some(Ok(())) = answer {
+            self.paused.insert(loop_name.to_owned());
+        }
+    }
+
+    /// From now on nobody knows: the breaker may pause it again at once.
+    pub(crate) fn resume(&mut self, loop_name: &str) {
+        self.paused.remove(loop_name);
+    }
+
+    pub(crate) fn stop(&mut self, answer: &Answer<()>) {
+        self.is_stopped = matches!(answer, Some(Ok(()))).then_some(true);
+    }
+
+    pub(crate) fn thaw(&mut self, answer: &Answer<()>) {
+        self.is_stopped = matches!(answer, Some(Ok(()))).then_some(false);
+    }
+
+    /// Whether it was said that everything is stopped.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_stopped == Some(true)
+    }
+
+    /// The same event is heard of once.
+    pub(crate) fn hear(&mut self, signal: &SignalRow, answer: &Answer<Heard>) -> Result<(), String> {
+        let key = (signal.loop_name.clone(), signal.key.clone());
+        match answer {
+            Some(Ok(Heard::First)) if self.heard.contains(&key) => Err(format!("P1: {key:?} is heard a second time")),
+            Some(Ok(_)) => {
+                self.heard.insert(key);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// P2: what was acknowledged is never lost.
+    pub(crate) async fn holds(&self, store: &dyn Store, world: &World) -> Result<(), String> {
+        self.missing(store, world).await.map_err(|why| format!("the store cannot be read: {why}"))?
+    }
+
+    async fn missing(&self, store: &dyn Store, world: &World) -> Result<Result<(), String>, StoreError> {
+        let rows: BTreeMap<_, _> =
+            store.schedules().await?.into_iter().map(|row| (row.loop_name.clone(), row)).collect();
+        for name in &self.paused {
+            if rows.get(name).is_none_or(|row| row.paused_ms.is_none()) {
+                let row = rows.get(name);
+                return Ok(Err(format!("P2: the pause of {name} was acknowledged and is lost: {row:?}")));
+            }
+        }
+        let is_stopped = store.flags().await?.iter().any(|flag| flag.name == STOP_FLAG);
+        if self.is_stopped.is_some_and(|said| said != is_stopped) {
+            return Ok(Err(format!("P2: a stop or thaw was acknowledged and is lost; stopped is {is_stopped}")));
+        }
+        for (name, key) in &self.heard {
+            if store.signal(&world.repo_id, name, key).await?.is_none() {
+                return Ok(Err(format!("P2: the event {key} of {name} was acknowledged and is lost")));
+            }
+        }
+        Ok(Ok(()))
+    }
+}
