@@ -26,6 +26,12 @@ pub trait Clock: Send + Sync {
             }
         })
     }
+
+    /// Comes back when that moment has come, or when the clock was set and the moment is another one than it was: whoever
+    /// plans by the clock looks at it again.
+    fn until_or_set(&self, at_ms: i64) -> BoxFuture<'_, ()> {
+        self.until(at_ms)
+    }
 }
 
 /// Lets a span of the process's own time pass: for what is no moment of the wall clock, such as a lease.
@@ -55,6 +61,15 @@ impl Clock for SystemClock {
                     let left_ms = u64::try_from(at_ms.saturating_sub(self.now_ms())).unwrap_or(0);
                     pause(Duration::from_millis(left_ms).min(LOOK_AGAIN)).await;
                 }
+            }
+        })
+    }
+
+    fn until_or_set(&self, at_ms: i64) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            // Without a timer of the kernel nobody says that the clock was set.
+            if self.now_ms() < at_ms && wall::reached(at_ms).await.is_err() {
+                self.until(at_ms).await;
             }
         })
     }
@@ -121,6 +136,14 @@ impl Clock for HandClock {
         Box::pin(async move {
             // The sender lives in `self`, so the channel cannot close while we wait.
             let _ = moved.wait_for(|now| *now >= at_ms).await;
+        })
+    }
+
+    fn until_or_set(&self, at_ms: i64) -> BoxFuture<'_, ()> {
+        let mut moved = self.0.subscribe();
+        Box::pin(async move {
+            let stood = *moved.borrow_and_update();
+            let _ = moved.wait_for(|now| *now >= at_ms || *now < stood).await;
         })
     }
 }

@@ -308,6 +308,11 @@ impl Engine {
         self.settings.clock.now_ms()
     }
 
+    /// Whether the two are hands of one opened state directory.
+    pub(crate) fn shares_store_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.store, &other.store)
+    }
+
     /// Gives the state directory back; a hand to which it was lent keeps it open for the others.
     ///
     /// # Errors

@@ -63,6 +63,9 @@
 //! | what acts on approved work | [`ActionExecutor`], [`Deliver`](deliver::Deliver) | none (default), the local forge, [`CallbackActionExecutor`] |
 //! | who is told | [`LoopSink`] | [`StdoutSink`] |
 //!
+//! Several loops on one engine run by themselves, each on its cadence, with a [`LoopScheduler`]: durable, one timer, no ticking,
+//! and stopped by its handle.
+//!
 //! Defaults are the careful ones: every outward action waits for a person, and nothing leaves before an executor, a receiver
 //! or the local forge is bound. The names of outcomes that the seed of this library used are [`RoundOutcome::Shipped`]
 //! (`Proceeded`) and [`RoundOutcome::OverBudget`] (`BudgetExhausted`).
@@ -106,6 +109,7 @@ mod random;
 pub mod report;
 pub mod room;
 pub mod round;
+mod scheduler;
 pub mod seam;
 pub mod setup;
 mod sink;
@@ -123,6 +127,7 @@ pub use loop_engine::{BuildError, LoopEngine, LoopEngineBuilder};
 pub use loopwright_core::BoxFuture;
 pub use loopwright_core::budget::{self, BudgetLimit, BudgetState, TokenBudget};
 pub use loopwright_core::deliver;
+pub use loopwright_core::dispatch::{Limits, LoopKey};
 pub use loopwright_core::executor::{
     ActionError, ActionExecutor, ActionReceipt, ApprovalOnlyExecutor, CallbackActionExecutor,
 };
@@ -135,4 +140,5 @@ pub use loopwright_core::patterns;
 pub use loopwright_core::report::RoundReport;
 pub use loopwright_core::spec::{self, LoopSpec};
 pub use loopwright_core::units;
+pub use scheduler::{LoopScheduler, ScheduleError, SchedulerHandle};
 pub use sink::{LoopSink, SinkError, StdoutSink};

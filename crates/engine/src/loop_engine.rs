@@ -25,10 +25,10 @@ use std::sync::Arc;
 /// leaves at all until an executor is bound ([`ApprovalOnlyExecutor`](crate::ApprovalOnlyExecutor)).
 #[derive(Clone)]
 pub struct LoopEngine {
-    engine: Engine,
-    spec: CheckedSpec,
-    repo: PathBuf,
-    bind: Bindings,
+    pub(crate) engine: Engine,
+    pub(crate) spec: CheckedSpec,
+    pub(crate) repo: PathBuf,
+    pub(crate) bind: Bindings,
     progress: Arc<dyn Progress>,
     sinks: Vec<Arc<dyn LoopSink>>,
     cancel: Cancel,
@@ -156,7 +156,7 @@ impl LoopEngine {
     }
 
     /// Tells every sink; one that fails keeps neither the others nor the caller from the report.
-    fn tell(&self, report: &RoundReport) {
+    pub(crate) fn tell(&self, report: &RoundReport) {
         if !report.should_deliver() {
             return;
         }

@@ -57,6 +57,13 @@ fn custom_agent_plays_both_roles_and_its_usage_is_counted() {
 }
 
 #[test]
+fn scheduler_runs_what_is_due_and_nothing_else() {
+    let told = run("scheduler");
+    // A fourth may have begun before it was stopped.
+    assert!((3..=4).contains(&told.lines().count()) && told.lines().all(|line| line == "pulse: reported"), "{told}");
+}
+
+#[test]
 fn patterns_prints_the_seven_loops_as_specs() {
     let specs: Vec<loopwright::LoopSpec> = serde_json::from_str(&run("patterns")).expect("specs as JSON");
     assert_eq!(specs, loopwright::patterns::catalogue());

@@ -2,13 +2,9 @@
 //! the round to fail, and is recorded as such.
 
 use crate::error::CommandError;
-use loopwright::agents::{
-    self, Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Command, DRIVEN, Invocation, Scripted,
-};
-use loopwright::proc::{Cancel, Proc, Started};
+use loopwright::agents::{self, Absent, Agent, AgentError, Command, DRIVEN, Scripted};
 use loopwright::round::{Bindings, Fallback, Outlet};
 use loopwright::{AllowlistGate, AlwaysEscalate, HumanGate, LoopLevel};
-use loopwright_core::BoxFuture;
 use loopwright_core::spec::{ActionKind, AgentSpec, AgentUse, CheckMode, LoopSpec, Role};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -46,8 +42,9 @@ fn first(mut chain: Chain) -> (Option<Arc<dyn Agent>>, Chain) {
 }
 
 /// What a recorded round is bound to when its agents have gone since.
-pub(super) fn vanished(spec: &LoopSpec, agent: Vanished) -> Bindings {
-    let agent: Arc<dyn Agent> = Arc::new(agent);
+pub(super) fn vanished(spec: &LoopSpec, error: &CommandError) -> Bindings {
+    let hint = error.hints.first().map_or("", String::as_str);
+    let agent: Arc<dyn Agent> = Arc::new(Absent::new("vanished", &error.text, hint));
     let checker = (spec.check == CheckMode::Required).then(|| Arc::clone(&agent));
     let fallback = Fallback::default();
     Bindings { maker: agent, checker, fallback, gate: gate(spec), outlet: Outlet::LocalForge }
@@ -59,7 +56,7 @@ fn agent(spec: &AgentSpec, work_tree: &Path, path: &[PathBuf]) -> Result<Arc<dyn
         AgentUse::Scripted => scripted(spec, work_tree),
         AgentUse::Claude | AgentUse::Codex | AgentUse::Opencode | AgentUse::Gemini | AgentUse::Acp => {
             let found = agents::driven(spec, path, Some(work_tree));
-            Ok(found.unwrap_or_else(|error| Arc::new(Vanished::not_there(spec.agent, &error))))
+            Ok(found.unwrap_or_else(|error| Arc::new(not_there(spec.agent, &error))))
         }
     }
 }
@@ -67,7 +64,7 @@ fn agent(spec: &AgentSpec, work_tree: &Path, path: &[PathBuf]) -> Result<Arc<dyn
 /// Who plays where nobody was named: the first agent that is on this machine.
 fn first_installed(work_tree: &Path, path: &[PathBuf]) -> Arc<dyn Agent> {
     let found = DRIVEN.iter().find_map(|agent| agents::driven(&AgentSpec::new(*agent), path, Some(work_tree)).ok());
-    found.unwrap_or_else(|| Arc::new(Vanished::unnamed()))
+    found.unwrap_or_else(|| Arc::new(unnamed()))
 }
 
 fn scripted(spec: &AgentSpec, work_tree: &Path) -> Result<Arc<dyn Agent>, CommandError> {
@@ -102,54 +99,13 @@ fn outlet(spec: &LoopSpec) -> Result<Outlet, CommandError> {
     Err(CommandError::invalid(text).hint("write `forge: local`: outputs go to files in the state directory"))
 }
 
-/// An agent that is not to be had: every start fails with the reason, so that the round ends as failed and says why.
-#[derive(Debug)]
-pub(crate) struct Vanished {
-    name: String,
-    what: String,
-    hint: String,
+/// An agent that is not on this machine.
+fn not_there(agent: AgentUse, error: &AgentError) -> Absent {
+    Absent::new(agent.word(), &error.to_string(), error.hint().unwrap_or_default())
 }
 
-impl Vanished {
-    fn not_there(agent: AgentUse, error: &AgentError) -> Self {
-        let hint = error.hint().unwrap_or_default().to_owned();
-        Self { name: agent.word().to_owned(), what: error.to_string(), hint }
-    }
-
-    fn unnamed() -> Self {
-        let words = DRIVEN.map(AgentUse::word).join(", ");
-        let what = format!("the loop names no maker, and none of {words} is on PATH");
-        let hint = "install one of them, or write `agents: { maker: { use: command, run: [...] } }`".to_owned();
-        Self { name: "none".to_owned(), what, hint }
-    }
-}
-
-impl From<&CommandError> for Vanished {
-    fn from(error: &CommandError) -> Self {
-        let hint = error.hints.first().cloned().unwrap_or_default();
-        Self { name: "vanished".to_owned(), what: error.text.clone(), hint }
-    }
-}
-
-impl Agent for Vanished {
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// It starts nothing, so nothing of it is outside the walls.
-    fn capabilities(&self) -> Capabilities {
-        Capabilities { confined: true, ..Capabilities::default() }
-    }
-
-    fn invoke<'a>(
-        &'a self,
-        _: &'a Invocation,
-        _: &'a Proc,
-        _: &'a mut dyn AgentLog,
-        _: &'a Cancel,
-        _: &'a mut (dyn FnMut(&Started) + Send),
-    ) -> BoxFuture<'a, Result<AgentOutcome, AgentError>> {
-        let error = AgentError::Unavailable { what: self.what.clone(), hint: self.hint.clone() };
-        Box::pin(async move { Err(error) })
-    }
+fn unnamed() -> Absent {
+    let words = DRIVEN.map(AgentUse::word).join(", ");
+    let what = format!("the loop names no maker, and none of {words} is on PATH");
+    Absent::new("none", &what, "install one of them, or write `agents: { maker: { use: command, run: [...] } }`")
 }

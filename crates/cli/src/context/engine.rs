@@ -1,7 +1,7 @@
 //! The engine as the command line uses it: its settings, a store for reading, and an owner that first takes what a dead
 //! engine left to its end.
 
-use super::bindings::{self, Vanished};
+use super::bindings;
 use super::{Context, Finding, error_of};
 use crate::control::Hands;
 use crate::error::{CommandError, chain};
@@ -163,7 +163,7 @@ impl Context {
     pub(crate) fn rebound(&self, engine: &Engine, started: &Started) -> (Engine, loopwright::round::Bindings) {
         let work_tree = Path::new(&started.repo_path);
         let bound = self.bindings(&started.spec, work_tree);
-        let bind = bound.unwrap_or_else(|error| bindings::vanished(&started.spec, Vanished::from(&error)));
+        let bind = bound.unwrap_or_else(|error| bindings::vanished(&started.spec, &error));
         let told = self.settings_at(Some(work_tree)).map(|settings| engine.lend(settings));
         (told.unwrap_or_else(|_| engine.clone()), bind)
     }

@@ -4,16 +4,29 @@
 use super::Context;
 use std::path::Path;
 
+/// Names of the database that are written as rules are.
+const NAMED_RULES: [&str; 5] = ["EST5EDT", "CST6CDT", "MST7MDT", "PST8PDT", "GMT0"];
+
 /// Where names of the zone database begin in a path.
 const DATABASE: &str = "zoneinfo/";
 
 impl Context {
     /// The zone that a loop without `timezone` means.
     pub(crate) fn system_zone(&self) -> String {
-        let named = self.env.tz.as_deref().map(|tz| tz.trim_start_matches(':'));
-        // A rule in the manner of POSIX (`CET-1CEST`) has no name; the machine's own zone is nearer to it than nothing.
-        let named = named.filter(|tz| is_name(tz)).map(|tz| after_database(tz).unwrap_or(tz).to_owned());
+        let named = self.env.tz.as_deref().and_then(named);
         named.or_else(|| linked(Path::new("/etc/localtime"))).unwrap_or_else(|| "UTC".to_owned())
+    }
+}
+
+/// The zone that `TZ` names. A rule in the manner of POSIX (`CET-1CEST`) has no name, and neither has a file that leads
+/// nowhere; the machine's own zone is nearer to them than nothing.
+fn named(tz: &str) -> Option<String> {
+    let tz = tz.trim_start_matches(':');
+    match after_database(tz) {
+        Some(name) => Some(name.to_owned()).filter(|name| is_name(name)),
+        // `:/etc/localtime` is common: it spares the C library a look at every call.
+        None if tz.starts_with('/') => linked(Path::new(tz)),
+        None => Some(tz.to_owned()).filter(|tz| is_name(tz) && tz != "localtime"),
     }
 }
 
@@ -31,7 +44,7 @@ fn after_database(path: &str) -> Option<&str> {
 /// Whether it looks like a name of the database and not like a rule.
 fn is_name(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/_-+".contains(c);
-    let is_rule = text.chars().any(|c| c.is_ascii_digit()) && !text.contains('/');
+    let is_rule = text.chars().any(|c| c.is_ascii_digit()) && !text.contains('/') && !NAMED_RULES.contains(&text);
     !text.is_empty() && text.chars().all(plain) && !is_rule
 }
 
@@ -45,5 +58,29 @@ mod tests {
         assert!(!is_name("CET-1CEST,M3.5.0") && !is_name("EST5EDT4") && !is_name(""));
         assert_eq!(after_database("/usr/share/zoneinfo/posix/Asia/Tokyo"), Some("Asia/Tokyo"));
         assert_eq!(after_database("/etc/localtime"), None);
+    }
+
+    #[test]
+    fn what_tz_may_say_names_a_zone_or_leaves_it_to_the_machine() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let database = folder.path().join("zoneinfo/Asia");
+        std::fs::create_dir_all(&database).expect("folders can be made");
+        std::fs::write(database.join("Tokyo"), "").expect("it can be written");
+        let link = folder.path().join("localtime");
+        std::os::unix::fs::symlink(database.join("Tokyo"), &link).expect("it can be linked");
+        let link = format!(":{}", link.display());
+        let table = [
+            ("Europe/Berlin", Some("Europe/Berlin")),
+            (":Europe/Berlin", Some("Europe/Berlin")),
+            ("/usr/share/zoneinfo/Asia/Tokyo", Some("Asia/Tokyo")),
+            (link.as_str(), Some("Asia/Tokyo")),
+            (":/nowhere/localtime", None),
+            ("localtime", None),
+            ("EST5EDT", Some("EST5EDT")),
+            ("CET-1CEST", None),
+        ];
+        for (tz, zone) in table {
+            assert_eq!(named(tz).as_deref(), zone, "{tz}");
+        }
     }
 }

@@ -15,6 +15,7 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::signal::unix::SignalKind;
 use tokio::sync::mpsc;
 
 /// How long the daemon may take to begin; it does so at once unless it is frozen.
@@ -86,7 +87,8 @@ struct Conversation<'c> {
 
 impl Conversation<'_> {
     async fn hear(mut self, mut replies: mpsc::Receiver<io::Result<Reply>>) -> Ended {
-        let mut signals = signals::Heard::new();
+        let mut signals = signals::Heard::of([SignalKind::interrupt(), SignalKind::terminate()]);
+        let mut hangup = signals::Heard::of([SignalKind::hangup()]);
         let mut asked = false;
         loop {
             tokio::select! {
@@ -110,6 +112,8 @@ impl Conversation<'_> {
                     // A daemon that has gone is told of by the other branch.
                     let _ = wire::send(&mut self.to, &Wish::Cancel).await;
                 }
+                // A terminal that goes away is nobody's wish: the work is left to the daemon.
+                () = hangup.next() => return Err(left()),
             }
         }
     }

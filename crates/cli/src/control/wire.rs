@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// The form of frames; a peer with another one is not understood.
@@ -79,8 +79,10 @@ impl Request {
     /// This very command line.
     pub(super) fn new(argv: impl Iterator<Item = OsString>, env: &Environment, out: &Output) -> Self {
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| Words::from(path.as_os_str()));
+        // A folder that was deleted has no name any more, and must not become the one that the daemon stands in.
+        let cwd = if env.cwd.is_absolute() { env.cwd.as_path() } else { Path::new("/") };
         let surroundings = Surroundings {
-            cwd: Words::from(env.cwd.as_os_str()),
+            cwd: Words::from(cwd.as_os_str()),
             config: path(&env.config),
             state_dir: path(&env.state_dir),
             store: env.store.clone(),
@@ -233,6 +235,16 @@ mod tests {
         let chunks = Reply::chunks(Said::Err(text.clone()));
         let joined: String = chunks.iter().map(|reply| if let Reply::Err(text) = reply { text } else { "" }).collect();
         assert!(chunks.len() >= 2 && joined == text);
+    }
+
+    #[test]
+    fn a_folder_that_was_deleted_is_not_the_daemons_own() {
+        let out = Output::new(crate::output::Form::Text, crate::output::Colour::Never);
+        let cwd = |path: &str| {
+            let env = Environment { cwd: path.into(), ..Environment::default() };
+            Request::new(std::iter::empty(), &env, &out).environment(&Environment::default()).cwd
+        };
+        assert_eq!((cwd("/srv/shop"), cwd(".")), (PathBuf::from("/srv/shop"), PathBuf::from("/")));
     }
 
     #[test]

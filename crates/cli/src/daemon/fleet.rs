@@ -124,7 +124,16 @@ impl Inner {
     fn read(&self, wanted: Vec<Wanted>) -> Result<Loops, CommandError> {
         let mut known = self.known();
         let ids: BTreeSet<&str> = wanted.iter().map(|one| one.repo.id.as_str()).collect();
-        known.retain(|id, _| ids.contains(&**id));
+        known.retain(|id, catalogue| {
+            let stays = ids.contains(&**id);
+            if !stays {
+                let place = catalogue.repo.work_tree.display();
+                self.teller.warn(&format!(
+                    "the repository {place} is not there or not named any more: its loops start nothing"
+                ));
+            }
+            stays
+        });
         for Wanted { repo, only } in wanted {
             let ground = self.ground(&repo);
             let catalogue = known.entry(Arc::clone(&ground.repo)).or_insert_with(|| Catalogue::new(repo.clone()));

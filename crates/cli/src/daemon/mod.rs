@@ -22,7 +22,6 @@ use crate::panic;
 use crate::signals::Heard;
 use crate::verbs::Ended;
 use ears::Ears;
-use loopwright::clock::Clock;
 use loopwright::daemon::{Daemon, Ended as DaemonEnded, Ending};
 use loopwright::{Engine, triggers};
 use notify::Notify;
@@ -33,10 +32,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::SignalKind;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use watch::Watch;
 
 /// How long commands of others may take to say their last word once nothing runs any more.
 const LAST_WORDS: Duration = Duration::from_secs(10);
+
+/// Signals that come so soon after the one that interrupts rounds are the same wish: `stop --now` sends two, and a terminal
+/// and a wrapper may both pass one on.
+const ONE_WISH: Duration = Duration::from_secs(2);
 
 /// Whether somebody looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,19 +91,24 @@ struct House {
     webhooks: Option<triggers::Webhooks>,
     /// Asks it to end; one for its whole life, so that a second signal is not lost between two listeners.
     end: Heard,
+    /// Asks it to look again; heard from the start as well, for whoever does not hear it is ended by it.
+    hangup: Heard,
 }
 
 impl House {
     async fn open(cx: &Context, terminal: Terminal, listen: Option<SocketAddr>) -> Result<Self, CommandError> {
         let end = Heard::of([SignalKind::interrupt(), SignalKind::terminate()]);
+        let hangup = Heard::of([SignalKind::hangup()]);
         let (state, _) = cx.state_dir()?;
         let engine = own(cx).await?;
         let failed = |what: &str, error| CommandError::failed(format!("{what}: {error}"));
         // Bound at once, so that commands wait for us instead of finding nobody; heard when everything stands.
         let listener = socket::bind(&state).await.map_err(|error| failed("open the control socket", error))?;
-        let mut watch = Watch::new().map_err(|error| failed("watch loop files", error))?;
         let stamp = if terminal == Terminal::None { Stamp::Moment } else { Stamp::Clock };
         let teller = Arc::new(Teller::new(&cx.out, stamp));
+        let mut watch = Watch::new().unwrap_or_else(|error| unwatched(&teller, &error));
+        // An address that cannot be had ends this before anything was started.
+        let bound = webhooks(cx, listen).await?;
         let fleet = Repositories::new(cx, &teller)?;
         // Watched before they are read, so that no change falls between.
         watch.set(cx, &fleet.places().await);
@@ -108,7 +117,7 @@ impl House {
         let ears = Ears { engine: engine.clone(), daemon: daemon.clone(), teller: Arc::clone(&teller) };
         let clock = Arc::clone(&engine.settings().clock);
         let ears: Arc<dyn triggers::Signals> = Arc::new(ears);
-        let webhooks = webhooks(cx, listen, &clock, &ears).await?;
+        let webhooks = bound.map(|bound| bound.serve(Arc::clone(&clock), Arc::clone(&ears)));
         let triggers = triggers::Watch::start(engine.git().clone(), &state, clock, ears);
         let store = engine.settings().store.clone();
         let (env, place) = (cx.env.clone(), state.clone());
@@ -117,7 +126,7 @@ impl House {
         tokio::spawn(Arc::clone(&hall).open(listener));
         let notify = Notify::new(cx.env.notify.clone());
         let ending = tokio::spawn(Ending::wait(ending));
-        Ok(Self { engine, state, daemon, ending, fleet, hall, teller, notify, watch, triggers, webhooks, end })
+        Ok(Self { engine, state, daemon, ending, fleet, hall, teller, notify, watch, triggers, webhooks, end, hangup })
     }
 
     async fn ready(&mut self, cx: &Context, terminal: Terminal) -> Result<(), CommandError> {
@@ -133,7 +142,11 @@ impl House {
             self.teller.warn(&format!("everything is stopped by {}: {}; loopwright thaw", frozen.by, frozen.why));
         }
         if let Some(webhooks) = &self.webhooks {
-            self.teller.say("webhooks", &format!("taken at http://{}/hooks/", webhooks.address()));
+            let address = webhooks.address();
+            self.teller.say("webhooks", &format!("taken at http://{address}/hooks/"));
+            if let Some(text) = exposed(address) {
+                self.teller.warn(&text);
+            }
         }
         self.notify.ready(&loops);
         if terminal == Terminal::None {
@@ -155,13 +168,13 @@ impl House {
 
     /// Until it is asked to end, or cannot go on; answers with why in the latter case.
     async fn live(&mut self, cx: &Context) -> Option<String> {
-        let mut hangup = Heard::of([SignalKind::hangup()]);
+        let had_terminal = cx.out.is_terminal();
         loop {
             let again = tokio::select! {
                 () = self.end.next() => return None,
                 ended = &mut self.ending => return Some(why(ended)),
-                // Without its terminal nobody looks after it any more; one that has none reads its files again.
-                () = hangup.next() => match cx.out.is_terminal() {
+                // Nobody looks any more after one whose terminal went away; every other one reads its files again.
+                () = self.hangup.next() => match had_terminal && !cx.out.is_terminal() {
                     true => return None,
                     false => true,
                 },
@@ -172,8 +185,7 @@ impl House {
                         changed.files
                     }
                     Err(error) => {
-                        self.teller.warn(&format!("loop files are not watched any more: {error}; kill -HUP reads them again"));
-                        self.watch = Watch::deaf();
+                        self.watch = unwatched(&self.teller, &error);
                         false
                     }
                 },
@@ -206,39 +218,43 @@ impl House {
 
     async fn drain(&mut self, grace: Duration) -> Ended {
         self.daemon.drain(grace).await?;
-        let mut asked = 1;
+        let mut interrupted: Option<Instant> = None;
         loop {
             tokio::select! {
                 ended = &mut self.ending => return match ended {
                     Ok(DaemonEnded::Drained) => Ok(Exit::DONE),
                     ended => Err(CommandError::failed(why(ended))),
                 },
-                () = self.end.next() => {
-                    asked += 1;
-                    if asked > 2 {
+                () = self.end.next() => match interrupted {
+                    Some(since) if since.elapsed() < ONE_WISH => {}
+                    Some(_) => {
                         socket::remove(&self.state);
                         std::process::exit(Exit::INTERRUPTED.into());
                     }
-                    self.teller.say("ending", "interrupting rounds; once more ends at once");
-                    self.daemon.drain(Duration::ZERO).await?;
-                    self.hall.cancel_all();
+                    None => {
+                        interrupted = Some(Instant::now());
+                        self.teller.say("ending", "interrupting rounds; once more ends at once");
+                        self.daemon.drain(Duration::ZERO).await?;
+                        self.hall.cancel_all();
+                    }
                 }
             }
         }
     }
 }
 
+/// A watch that hears nothing, and the word about it.
+fn unwatched(teller: &Teller, error: &std::io::Error) -> Watch {
+    teller.warn(&format!("loop files are not watched: {error}; kill -HUP reads them again"));
+    Watch::deaf()
+}
+
 /// The listener for deliveries, where somebody wants one.
-async fn webhooks(
-    cx: &Context,
-    listen: Option<SocketAddr>,
-    clock: &Arc<dyn Clock>,
-    ears: &Arc<dyn triggers::Signals>,
-) -> Result<Option<triggers::Webhooks>, CommandError> {
+async fn webhooks(cx: &Context, listen: Option<SocketAddr>) -> Result<Option<triggers::BoundWebhooks>, CommandError> {
     let Some(options) = cx.webhooks(listen)? else { return Ok(None) };
     let address = options.listen;
-    let started = triggers::Webhooks::start(options, Arc::clone(clock), Arc::clone(ears)).await;
-    started.map(Some).map_err(|error| CommandError::failed(format!("take webhooks at {address}: {error}")))
+    let bound = triggers::Webhooks::bind(options).await;
+    bound.map(Some).map_err(|error| CommandError::failed(format!("take webhooks at {address}: {error}")))
 }
 
 fn why(ended: Result<DaemonEnded, tokio::task::JoinError>) -> String {
@@ -247,5 +263,23 @@ fn why(ended: Result<DaemonEnded, tokio::task::JoinError>) -> String {
         Ok(DaemonEnded::Fenced(why)) => format!("another engine has the store: {why}"),
         Ok(DaemonEnded::Failed(why)) => format!("the daemon broke: {why}"),
         Err(error) => format!("the daemon broke: {error}"),
+    }
+}
+
+/// What is to be said of a listener that other machines reach.
+fn exposed(address: SocketAddr) -> Option<String> {
+    let text = || format!("{address} is open to other machines, and without TLS: let a proxy that has it listen there");
+    (!address.ip().is_loopback()).then(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_beyond_loopback_is_told_of() {
+        let told = |address: &str| exposed(address.parse().expect("an address")).is_some();
+        assert!(!told("127.0.0.1:8787") && !told("[::1]:8787"));
+        assert!(told("0.0.0.0:8787") && told("[::]:8787") && told("192.0.2.1:80"));
     }
 }

@@ -43,10 +43,12 @@ impl Shelf {
     /// Puts a text there.
     pub(super) fn put(&mut self, text: &[u8]) -> io::Result<Place> {
         let length = u32::try_from(text.len()).map_err(|_| io::ErrorKind::FileTooLarge)?;
-        let place = Place { at: self.written + self.pending.len() as u64, length };
+        let before = self.pending.len();
+        let place = Place { at: self.written + before as u64, length };
         self.pending.extend_from_slice(text);
         if self.pending.len() >= GATHER {
-            self.flush()?;
+            // What was put before stays where it is said to be, also when there is no room for more.
+            self.flush().inspect_err(|_| self.pending.truncate(before))?;
         }
         Ok(place)
     }
@@ -61,9 +63,9 @@ impl Shelf {
 
     /// Writes what was gathered, and gives its memory back.
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        let pending = std::mem::take(&mut self.pending);
-        self.file.write_all_at(&pending, self.written)?;
-        self.written += pending.len() as u64;
+        self.file.write_all_at(&self.pending, self.written)?;
+        self.written += self.pending.len() as u64;
+        self.pending = Vec::new();
         Ok(())
     }
 
@@ -83,6 +85,21 @@ fn unnamed(folder: &Path) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_that_cannot_be_written_now_are_not_mixed_up_with_later_ones() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut shelf = Shelf::open(folder.path()).expect("it can be opened");
+        let good = std::mem::replace(&mut shelf.file, File::open("/dev/null").expect("it is there"));
+        let first = shelf.put(b"first").expect("it is gathered");
+        assert!(shelf.put(&vec![b'x'; GATHER]).is_err(), "nothing can be written");
+        shelf.file = good;
+        let second = shelf.put(b"second").expect("there is room");
+        assert_eq!(
+            (shelf.get(first).expect("it is there"), shelf.get(second).expect("it is there")),
+            (b"first".to_vec(), b"second".to_vec())
+        );
+    }
 
     #[test]
     fn texts_come_back_as_they_were_put_and_leave_no_file() {

@@ -201,7 +201,7 @@ impl Told for Teller {
             News::Started { key, round, occurrence } => {
                 self.say("start", &format!("{} round {round} ({occurrence})", key.name));
             }
-            News::Ended { key, round, outcome: Some(outcome) } => self.ended(key, round, *outcome),
+            News::Ended { key, round, outcome: Some(outcome), .. } => self.ended(key, round, *outcome),
             News::Parked { key, round, why, again_ms } => {
                 self.say("parked", &format!("{} round {round} until {}: {why}", key.name, moment(*again_ms)));
             }

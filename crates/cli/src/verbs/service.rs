@@ -91,7 +91,7 @@ impl Plan {
         let repo = cx.repo().await.ok().map(|repo| repo.work_tree);
         let program =
             std::env::current_exe().map_err(|error| CommandError::failed(format!("find this program: {error}")))?;
-        let mut argv = vec![text(&program)?, "--state".to_owned(), text(&state)?];
+        let mut argv = vec![program_text(&program, manager)?, "--state".to_owned(), text(&state)?];
         if let Some(repo) = &repo {
             argv.extend(["--repo".to_owned(), text(repo)?]);
         }
@@ -141,9 +141,19 @@ fn tag(state: &Path) -> String {
     format!("-{}", hash.chars().filter(char::is_ascii_hexdigit).take(8).collect::<String>())
 }
 
-/// Text that can stand in a line of a service file.
+/// The same for the program: systemd starts none with quotes or backslashes in its name.
+fn program_text(path: &Path, manager: Manager) -> Result<String, CommandError> {
+    let text = text(path)?;
+    if manager == Manager::Systemd && text.contains(['"', '\'', '\\']) {
+        let what = format!("systemd starts no program whose name has quotes or backslashes: {}", safe(&text));
+        return Err(CommandError::invalid(what).hint("copy the program to a plainer place and install it from there"));
+    }
+    Ok(text)
+}
+
+/// Text that can stand in a line of a service file; a backslash at its end would draw the next line into it.
 fn text(path: &Path) -> Result<String, CommandError> {
-    let usable = path.to_str().filter(|text| !text.chars().any(char::is_control));
+    let usable = path.to_str().filter(|text| !text.chars().any(char::is_control) && !text.ends_with('\\'));
     usable.map(str::to_owned).ok_or_else(|| {
         CommandError::invalid(format!("`{}` cannot stand in a service file", safe(&path.to_string_lossy())))
     })

@@ -125,7 +125,10 @@ async fn everything(cx: &Context, why: &str) -> Ended {
     };
     match stopped {
         Ok(()) => Ok(told(cx, "nothing runs and nothing starts")),
-        Err(error) => by_file(cx, why, &error),
+        Err(error) => by_file(cx, why, &error).map_err(|error| match cx.daemon() {
+            Some(_) => error.hint("the daemon stands still for as long as it lives; make room and say it again"),
+            None => error,
+        }),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::daemon::{Repositories, Stamp, Teller, own};
 use crate::error::counted;
 use crate::exit::Exit;
+use crate::signals::Running;
 use crate::view::time::moment;
 use loopwright::daemon::{TickReport, tick};
 use loopwright_core::dispatch::{Fate, Receipt};
@@ -19,11 +20,12 @@ pub(crate) async fn run(cx: &Context) -> Ended {
     let teller = Arc::new(Teller::new(&cx.out, Stamp::Clock));
     let fleet = Repositories::new(cx, &teller)?;
     let limits = fleet.limits()?;
-    let ticked = tick(engine.clone(), Arc::new(fleet), limits, teller).await;
+    let cancel = cx.cancel(&Running::default());
+    let ticked = tick(engine.clone(), Arc::new(fleet), limits, teller, &cancel).await;
     engine.close().await?;
     let report = ticked?;
     cx.out.answer(&document(&report), || page(&report));
-    Ok(Exit::DONE)
+    Ok(if cancel.is_cancelled() { Exit::INTERRUPTED } else { Exit::DONE })
 }
 
 fn document(report: &TickReport) -> Value {

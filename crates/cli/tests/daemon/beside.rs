@@ -94,7 +94,7 @@ fn an_interrupt_is_passed_on_and_ends_the_round_not_the_daemon() {
 }
 
 #[test]
-fn a_client_that_is_killed_leaves_its_round_to_the_daemon() {
+fn a_client_that_is_killed_or_loses_its_terminal_leaves_its_round_to_the_daemon() {
     let world = World::new();
     let go = world.env.root().join("repo/go");
     world.add(
@@ -103,12 +103,16 @@ fn a_client_that_is_killed_leaves_its_round_to_the_daemon() {
         &format!("@ maker\nsay here we go\nsleep-until {}\nstage report.md \"Done.\"\n", go.display()),
     );
     let daemon = world.up();
-    let mut client = crate::world::Daemon::start(&world, "run slow");
-    client.wait_for("here we go");
-    client.signal("KILL");
-    client.ended();
-    std::fs::write(&go, "").expect("it can be written");
-    wait::until("the round's end", LONG, || world.json("rounds")["rounds"][0]["outcome"] == "reported");
+    for signal in ["KILL", "HUP"] {
+        let mut client = crate::world::Daemon::start(&world, "run slow");
+        client.wait_for("here we go");
+        client.signal(signal);
+        client.ended();
+        std::fs::write(&go, "").expect("it can be written");
+        let ended = || world.json("rounds")["rounds"][0]["outcome"].as_str().map(str::to_owned);
+        assert_eq!(wait::value("the round's end", LONG, ended), "reported", "{signal}");
+        std::fs::remove_file(&go).expect("it was there");
+    }
     daemon.stop();
 }
 

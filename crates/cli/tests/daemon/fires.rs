@@ -1,6 +1,6 @@
 //! What a daemon starts by itself, what it leaves behind, and what stops it.
 
-use crate::world::{LONG, REPORT, World};
+use crate::world::{Daemon, LONG, REPORT, World};
 use loopwright_testkit::wait;
 use serde_json::Value;
 
@@ -105,6 +105,51 @@ fn a_stop_lets_rounds_end_and_a_second_signal_interrupts_them() {
 }
 
 #[test]
+fn a_stop_that_is_made_urgent_interrupts_rounds_and_leaves_none_open() {
+    let world = World::new();
+    world.add("hang", "check: none\non: { every: 1s }\n", "@ maker\nhang\n");
+    let mut daemon = world.up();
+    daemon.wait_for("start     hang");
+    daemon.signal("TERM");
+    daemon.wait_for("ending    1 round");
+    assert!(world.run("stop --now").success().stdout().contains("has ended"));
+    assert!(daemon.ended().success(), "{}", daemon.said());
+    assert_eq!(rounds_of(&world, "hang")[0]["outcome"], "interrupted");
+}
+
+#[test]
+fn a_pass_that_is_interrupted_ends_its_rounds() {
+    let world = World::new();
+    world.add("hang", "check: none\non: { every: 1s }\n", "@ maker\nhang\n");
+    let mut pass = wait::value("a due moment", LONG, || {
+        let mut pass = Daemon::start(&world, "tick");
+        wait::until("its start or its end", LONG, || pass.said().contains("start     hang") || pass.is_over());
+        pass.said().contains("start     hang").then_some(pass)
+    });
+    pass.signal("TERM");
+    assert_eq!(pass.ended().code(), Some(130), "{}", pass.said());
+    assert_eq!(rounds_of(&world, "hang")[0]["outcome"], "interrupted");
+}
+
+#[test]
+fn a_daemon_whose_terminal_goes_away_ends() {
+    let world = beating();
+    let command = world.env.command(world.repo.path());
+    // `script` brings a terminal, which goes when it is killed.
+    let line = format!("exec {} up", command.get_program().to_string_lossy());
+    let mut terminal = std::process::Command::new("script");
+    terminal.args(["--quiet", "--command", &line, "/dev/null"]).current_dir(world.repo.path());
+    terminal.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let mut terminal = Daemon::spawn(terminal);
+    let runs = || world.json("status")["daemon"]["pid"].is_number();
+    wait_for_round(&world, "beat");
+    assert!(runs());
+    terminal.signal("KILL");
+    terminal.ended();
+    wait::until("the daemon ends", LONG, || !runs());
+}
+
+#[test]
 fn stop_all_holds_over_a_restart_until_thaw() {
     let world = beating();
     let daemon = world.up();
@@ -204,6 +249,41 @@ fn edited_files_are_taken_up_and_broken_ones_keep_their_last_good_form() {
     daemon.wait_for("start     extra");
     world.repo.remove(".loopwright/loops/extra.md");
     daemon.wait_for("loaded    3 loops");
+    daemon.stop();
+}
+
+#[test]
+fn a_repository_that_is_taken_away_is_told_of_and_taken_up_when_it_is_back() {
+    let world = beating();
+    let daemon = Daemon::spawn({
+        let mut command = world.env.command(world.repo.path());
+        command.arg("up");
+        command
+    });
+    daemon.wait_for("start     beat");
+    let (here, aside) = (world.repo.path().to_owned(), world.env.root().join("aside"));
+    std::fs::rename(&here, &aside).expect("it can be moved");
+    daemon.wait_for("is not there or not named any more");
+    daemon.wait_for("loaded    0 loops");
+    std::fs::rename(&aside, &here).expect("it can be moved back");
+    daemon.wait_for("loaded    3 loops");
+    daemon.stop();
+}
+
+#[test]
+fn a_configuration_of_any_name_is_read_again_when_it_changes() {
+    let world = beating();
+    let other = world.env.repo("other");
+    other.commit("first");
+    other.write(".loopwright/loops/beat.md", world.repo.read(".loopwright/loops/beat.md"));
+    let config = world.env.root().join("mine.yml");
+    std::fs::write(&config, "repos: []\n").expect("it can be written");
+    let mut command = world.env.command(world.repo.path());
+    command.arg("up").env("LOOPWRIGHT_CONFIG", &config);
+    let daemon = Daemon::spawn(command);
+    daemon.wait_for("up: process");
+    std::fs::write(&config, format!("repos: [{}]\n", other.path().display())).expect("it can be written");
+    daemon.wait_for("loaded    4 loops");
     daemon.stop();
 }
 

@@ -55,6 +55,22 @@ fn a_listener_without_a_secret_is_refused() {
 }
 
 #[test]
+fn an_address_that_is_taken_ends_the_daemon_before_anything_is_started() {
+    let world = World::new();
+    world.add("beat", "check: none\non: { every: 1s }\n", REPORT);
+    configured(&world);
+    assert_eq!(world.json("tick")["rounds"].as_array().map(Vec::len), Some(0), "a new loop is not made up for");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("an address");
+    let line = format!("up --listen {}", taken.local_addr().expect("it has one"));
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < std::time::Duration::from_millis(1_500) {
+        assert!(world.run(&line).code(1).stderr().contains("in use"));
+    }
+    let page = world.json("show beat");
+    assert_eq!(page["receipts"].as_array().map(Vec::len), Some(0), "{page}");
+}
+
+#[test]
 fn hooks_are_installed_by_the_command() {
     let world = World::new();
     let told = world.json("hooks install");

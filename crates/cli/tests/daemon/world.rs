@@ -130,6 +130,11 @@ impl Daemon {
         status.unwrap_or_else(|| panic!("it does not end:\n{}", self.said()))
     }
 
+    /// Whether it has ended by itself.
+    pub(crate) fn is_over(&mut self) -> bool {
+        self.child.try_wait().expect("it is our child").is_some()
+    }
+
     /// Asks it to end and waits for that.
     pub(crate) fn stop(mut self) -> String {
         self.signal("TERM");

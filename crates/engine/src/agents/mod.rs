@@ -3,6 +3,7 @@
 //! An adapter starts exactly one process tree through [`Proc`], reads what it says, and returns when the tree is gone.
 //! It decides nothing: whether an outcome is good is the round's to say, and nothing an agent prints is a verdict.
 
+mod absent;
 mod acp;
 mod claude;
 mod codex;
@@ -25,6 +26,7 @@ pub mod scripted;
 mod testing;
 mod tools;
 
+pub use absent::Absent;
 pub use acp::Acp;
 pub use command::Command;
 pub use error::AgentError;

@@ -130,7 +130,7 @@ impl Desk {
             renewed = done(self.renewing.as_mut()) => Heard::Renewed(renewed),
             loaded = done(self.loading.as_mut()) => Heard::Loaded(loaded),
             (slot, finished) = self.rounds.finished() => Heard::Round(slot, finished),
-            () = moment(wake_ms, |at| clock.until(at)) => Heard::Time,
+            () = moment(wake_ms, |at| clock.until_or_set(at)) => Heard::Time,
             () = moment(renew, |at| pause(at.saturating_duration_since(Instant::now()))) => Heard::Renew,
             () = moment(slow, pause) => Heard::SlowWrite,
             () = moment(overtime, pause) => Heard::Overtime,

@@ -138,7 +138,8 @@ impl Desk {
         self.frozen = Some(Frozen { since_ms: self.engine.now_ms(), by: by.clone(), why: why.clone() });
         self.told.tell(&News::Frozen { by: by.clone(), why: why.clone() });
         self.step_before(Input::Freeze { by, why });
-        // What the dispatcher wants cancelled waits behind what it wants written; a disk that is full holds up no stop.
+        // At once, also what is still being asked for a round: what the dispatcher wants cancelled waits behind what it wants
+        // written, and a disk that is full holds up no stop.
         self.rounds.cancel_all();
     }
 

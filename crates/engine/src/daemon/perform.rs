@@ -289,7 +289,8 @@ impl Desk {
         let Some(round) = slot.round else { return };
         let outcome = slot.end.as_ref().map(|end| end.outcome);
         let unknown = End { outcome: RoundOutcome::Interrupted, signature: None, retry_at_ms: None, open_proposals: 0 };
-        self.told.tell(&News::Ended { key: slot.key.clone(), round: round.clone(), outcome });
+        let (key, begun) = (slot.key.clone(), slot.begun);
+        self.told.tell(&News::Ended { key, round: round.clone(), outcome, begun });
         self.agenda.unblock(self.now_ms());
         self.step(Input::Ended { key: slot.key, round, end: slot.end.unwrap_or(unknown) });
     }

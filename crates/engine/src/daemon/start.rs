@@ -30,13 +30,19 @@ pub(super) struct Work {
 impl Work {
     /// A due loop.
     pub(super) async fn start(self, start: Start) -> Finished {
-        let ready = match self.fleet.prepare(&self.engine, &start.key).await {
+        let stopped = || Finished::Unborn { why: "stopped before it began".to_owned(), again: Again::Soon };
+        let prepared = tokio::select! {
+            prepared = self.fleet.prepare(&self.engine, &start.key) => prepared,
+            // A probe that is being asked ends with the asking.
+            () = self.cancel.cancelled() => return stopped(),
+        };
+        let ready = match prepared {
             Ok(Prepared::Round(ready)) => ready,
             Ok(Prepared::NoWork) => return Finished::NoWork,
             Err(error) => return unborn(error),
         };
         if self.cancel.is_cancelled() {
-            return Finished::Unborn { why: "stopped before it began".to_owned(), again: Again::Soon };
+            return stopped();
         }
         let Ready { engine, bind, request } = *ready;
         let (key, occurrence) = (start.key.clone(), start.receipt.occurrence.clone());

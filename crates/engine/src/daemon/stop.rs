@@ -27,10 +27,13 @@ impl StopFile {
     /// Its first line.
     pub(super) fn why(&self) -> String {
         let mut text = Vec::new();
-        let read = std::fs::File::open(&self.0).and_then(|file| file.take(READ_MAX).read_to_end(&mut text));
+        // Only a plain file is opened: at a pipe everything would stand still, and not in the way that was meant.
+        if self.0.metadata().is_ok_and(|meta| meta.is_file()) {
+            // What cannot be read says nothing.
+            let _ = std::fs::File::open(&self.0).and_then(|file| file.take(READ_MAX).read_to_end(&mut text));
+        }
         let first = String::from_utf8_lossy(&text).lines().next().unwrap_or_default().trim().to_owned();
-        let is_silent = read.is_err() || first.is_empty();
-        if is_silent { format!("the file {} is there", self.0.display()) } else { first }
+        if first.is_empty() { format!("the file {} is there", self.0.display()) } else { first }
     }
 
     pub(super) fn write(&self, places: &Places, why: &str) -> Result<(), EngineError> {
@@ -44,5 +47,28 @@ impl StopFile {
             }
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{CWD, FileType, Mode};
+
+    #[test]
+    fn whatever_the_file_is_its_reason_is_there_at_once() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let place = |name: &str| folder.path().join(name);
+        std::fs::write(place("text"), "\n").expect("it can be written");
+        std::fs::write(place("said"), "the pager rang\nand rang\n").expect("it can be written");
+        std::fs::create_dir(place("folder")).expect("it can be made");
+        rustix::fs::mknodat(CWD, place("pipe"), FileType::Fifo, Mode::RWXU, 0).expect("it can be made");
+        for name in ["text", "folder", "pipe", "nothing"] {
+            let (file, (sender, receiver)) = (StopFile(place(name)), std::sync::mpsc::channel());
+            std::thread::spawn(move || sender.send(file.why()));
+            let why = receiver.recv_timeout(std::time::Duration::from_secs(10));
+            assert!(why.expect("nobody waits for a writer").starts_with("the file "), "{name}");
+        }
+        assert_eq!(StopFile(place("said")).why(), "the pager rang");
     }
 }

@@ -1,5 +1,6 @@
 //! What the daemon tells. For people's eyes, logs and tests: nothing is decided from it, and losing it loses nothing.
 
+use super::Begun;
 use crate::takeover::Taken;
 use loopwright_core::dispatch::{LoopKey, Notice, Receipt};
 use loopwright_core::outcome::RoundOutcome;
@@ -76,6 +77,8 @@ pub enum News {
         round: String,
         /// How it ended or stands; none when only its place was given back.
         outcome: Option<RoundOutcome>,
+        /// Who began it.
+        begun: Begun,
     },
     /// The code of a round or of an agent in this process panicked; the round fails, everything else goes on.
     Panicked {

@@ -52,6 +52,12 @@ fn row(repo: &str, loop_name: &str, digest: &str, title: String, data: Option<St
 fn revision(path: &Path) -> String {
     match path.symlink_metadata() {
         Ok(meta) => format!("{}.{:09}:{}:{}", meta.mtime(), meta.mtime_nsec(), meta.size(), meta.ino()),
-        Err(_) => "gone".to_owned(),
+        Err(_) => format!("gone at {}", last_change_around(path)),
     }
+}
+
+/// When the nearest folder around a path changed: a file that is deleted, made again and deleted again is gone twice.
+fn last_change_around(path: &Path) -> String {
+    let folder = path.ancestors().skip(1).find_map(|folder| folder.symlink_metadata().ok());
+    folder.map_or_else(String::new, |meta| format!("{}.{:09}", meta.mtime(), meta.mtime_nsec()))
 }

@@ -17,6 +17,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+#[cfg(test)]
+mod tests;
+
 /// Changed paths that are told apart; more are "many".
 const PATHS_MAX: usize = 10_000;
 
@@ -321,8 +324,13 @@ impl Hub {
                 true => self.settle_lost(&id).await,
                 false => self.settle_files(&id, &mut heard).await,
             };
-            if !told {
-                self.heard.insert(id, Heard { loops: false, ..heard });
+            // What is not recorded yet is looked at again: branches by themselves, for they were looked at before.
+            let left = match told {
+                true => Heard { branches: heard.branches, ..Heard::default() },
+                false => Heard { loops: false, ..heard },
+            };
+            if !told || left.branches {
+                self.heard.insert(id, left);
                 whole = false;
             }
         }

@@ -21,4 +21,4 @@ pub(crate) use look::{contents, heads};
 pub use roster::{Watched, WatchedLoop};
 pub use signal::{New, Signals};
 pub use watch::Watch;
-pub use webhook::{BadSecret, Counts, Ignored, Secret, WebhookOptions, Webhooks};
+pub use webhook::{BadSecret, BoundWebhooks, Counts, Ignored, Secret, WebhookOptions, Webhooks};

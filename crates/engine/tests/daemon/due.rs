@@ -2,6 +2,7 @@
 
 use crate::world::*;
 use loopwright::daemon::tick;
+use loopwright::proc::Cancel;
 use loopwright::spec::{CatchUp, Overlap};
 use loopwright::{Engine, RoundOutcome};
 use std::sync::Arc;
@@ -167,7 +168,9 @@ async fn one_pass_runs_what_is_due_now_and_nothing_else() {
     let stage = Stage::new(vec![every("look", "every 1h"), every("rest", "every 6h")]).await;
     let pass = || async {
         let engine = Engine::open(stage.settings()).await.expect("the state directory is free");
-        let report = tick(engine.clone(), Arc::clone(&stage.troop) as _, stage.limits.clone(), Arc::new(())).await;
+        let report =
+            tick(engine.clone(), Arc::clone(&stage.troop) as _, stage.limits.clone(), Arc::new(()), &Cancel::new())
+                .await;
         engine.close().await.expect("closed");
         report.expect("a pass")
     };
@@ -178,4 +181,22 @@ async fn one_pass_runs_what_is_due_now_and_nothing_else() {
     assert_eq!(names, [("look", Some(RoundOutcome::Reported))]);
     assert_eq!(report.receipts.len(), 1, "{:?}", report.receipts);
     assert!(pass().await.rounds.is_empty(), "it was done");
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_is_told_of_at_once_and_repeats_nothing() {
+    let stage = Stage::new(vec![every("look", "every 1h")]).await;
+    let mut show = stage.open().await;
+    stage.at(5 * HOUR);
+    show.ear.hears("ended look reported").await;
+    show.settled().await;
+    stage.at(HOUR);
+    show.ear.hears("said(clockbehind").await;
+    stage.at(5 * HOUR + MINUTE);
+    show.ear.hears("said(clockright").await;
+    show.settled().await;
+    assert_eq!(show.rounds().await.len(), 1, "nothing is repeated");
+    stage.at(6 * HOUR);
+    show.ear.hears("ended look reported").await;
+    show.close().await;
 }

@@ -12,4 +12,5 @@ mod fenced;
 mod hand;
 mod restart;
 mod rounds;
+mod scheduler;
 mod store;

@@ -95,3 +95,22 @@ async fn a_second_request_to_end_is_immediate() {
     assert_eq!(ended, loopwright::daemon::Ended::Drained);
     assert!(lines.iter().any(|line| line == "ended look interrupted"), "{lines:?}");
 }
+
+#[tokio::test]
+async fn a_probe_that_does_not_answer_ends_with_the_daemon_and_with_a_stop() {
+    let stage = Stage::new(vec![every("look", "every 1h")]).await;
+    stage.troop.silence("look");
+    let mut show = stage.open().await;
+    stage.at(HOUR);
+    show.ear.hears("starting").await;
+    show.daemon.freeze("ada", "enough").await.expect("stopped");
+    show.ear.hears("kept look stopped due:2026-05-01T01:00:00Z").await;
+    show.daemon.thaw("ada").await.expect("thawed");
+    stage.at(2 * HOUR);
+    show.ear.hears("starting").await;
+    let begun = tokio::time::Instant::now();
+    show.daemon.drain(std::time::Duration::ZERO).await.expect("it is at work");
+    let (ended, lines) = show.end().await;
+    assert_eq!(ended, loopwright::daemon::Ended::Drained, "{lines:?}");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(15), "it was waited for in vain: {:?}", begun.elapsed());
+}

@@ -122,6 +122,8 @@ impl Agent for Troupe {
 pub(crate) struct Troop {
     specs: Mutex<Vec<LoopSpec>>,
     broken: Mutex<HashSet<String>>,
+    /// Loops whose probe never answers.
+    silent: Mutex<HashSet<String>>,
     repo: (PathBuf, String),
     pub(crate) troupe: Troupe,
 }
@@ -144,6 +146,11 @@ impl Troop {
     /// From now on the loop cannot be prepared.
     pub(crate) fn break_file(&self, name: &str) {
         self.broken.lock().expect("no test panicked here").insert(name.to_owned());
+    }
+
+    /// From now on the loop's probe never answers.
+    pub(crate) fn silence(&self, name: &str) {
+        self.silent.lock().expect("no test panicked here").insert(name.to_owned());
     }
 
     pub(crate) fn request(&self, name: &str) -> RunRequest {
@@ -179,6 +186,10 @@ impl Fleet for Troop {
         Box::pin(async move {
             if self.broken.lock().expect("no test panicked here").contains(&*key.name) {
                 return Err(EngineError::NotRunnable { name: key.name.to_string(), why: vec!["it broke".to_owned()] });
+            }
+            let is_silent = self.silent.lock().expect("no test panicked here").contains(&*key.name);
+            if is_silent {
+                std::future::pending::<()>().await;
             }
             let (bind, request) = (self.bindings(), self.request(&key.name));
             Ok(Ready { engine: engine.clone(), bind, request }.into())
@@ -303,6 +314,7 @@ impl Stage {
         let troop = Troop {
             specs: Mutex::new(specs),
             broken: Mutex::default(),
+            silent: Mutex::default(),
             repo: (world.repo.path().to_owned(), repo.id),
             troupe: Troupe::default(),
         };

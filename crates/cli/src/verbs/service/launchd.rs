@@ -45,7 +45,8 @@ pub(super) fn plist(plan: &Plan) -> String {
 }
 
 pub(super) fn start(plan: &Plan) -> Vec<String> {
-    vec![format!("launchctl bootstrap gui/$(id -u) {}", plan.file.display())]
+    let file = plan.file.to_string_lossy().replace('\'', r"'\''");
+    vec![format!("launchctl bootstrap gui/$(id -u) '{file}'")]
 }
 
 pub(super) fn end(plan: &Plan) -> Vec<String> {

@@ -15,7 +15,10 @@ pub(super) fn place(config: &Path, tag: &str) -> (String, PathBuf) {
 }
 
 pub(super) fn unit(plan: &Plan) -> String {
-    let argv: Vec<String> = plan.argv.iter().map(|word| command_word(word)).collect();
+    // In the program's own name nothing is replaced but specifiers.
+    let (program, words) = plan.argv.split_first().expect("a plan has a program");
+    let argv = std::iter::once(quoted(program)).chain(words.iter().map(|word| command_word(word)));
+    let argv: Vec<String> = argv.collect();
     let line = |(name, value): &(&str, String)| format!("Environment={}\n", quoted(&format!("{name}={value}")));
     let variables: String = plan.variables.iter().map(line).collect();
     format!(
@@ -88,6 +91,23 @@ fn escaped(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn variables_are_replaced_in_words_and_not_in_the_program_s_name() {
+        let words = ["/opt/$x/50%/loopwright", "--state", "/srv/$y", "up"].map(str::to_owned);
+        let plan = Plan {
+            manager: crate::verbs::service::Manager::Systemd,
+            name: "loopwright.service".to_owned(),
+            file: PathBuf::from("/f"),
+            argv: words.to_vec(),
+            folder: "/srv".to_owned(),
+            variables: Vec::new(),
+            log: String::new(),
+            secrets: "/s".to_owned(),
+        };
+        let line = r#"ExecStart="/opt/$x/50%%/loopwright" "--state" "/srv/$$y" "up""#;
+        assert!(unit(&plan).lines().any(|of_unit| of_unit == line), "{}", unit(&plan));
+    }
 
     #[test]
     fn words_survive_the_quoting_of_units() {

@@ -63,9 +63,14 @@ fn is_by_insider(body: Body<'_>, content: &str) -> bool {
         (Some(author), Some(sender)) if author == sender => {
             matches!(place, Some("OWNER" | "MEMBER" | "COLLABORATOR"))
         }
-        (Some(_), Some(_)) => true,
+        (Some(_), Some(_)) => !is_push_to_a_fork(body),
         _ => false,
     }
+}
+
+/// Who pushes to the branch of a pull request from a fork has rights to the fork, and perhaps to nothing else.
+fn is_push_to_a_fork(body: Body<'_>) -> bool {
+    body.text("/action") == Some("synchronize") && !is_same_repository(body, "/pull_request/head/repo")
 }
 
 fn about<'a>(name: &str, body: Body<'a>) -> About<'a> {
@@ -101,7 +106,13 @@ fn about<'a>(name: &str, body: Body<'a>) -> About<'a> {
             needs_rights: true,
             ..usual
         },
-        "create" | "delete" | "deployment" | "deployment_status" | "workflow_dispatch" | "repository_dispatch" => {
+        "create" | "delete" => About {
+            // Branches of ours come and go as well.
+            head_branch: body.owned("/ref").filter(|_| body.text("/ref_type") == Some("branch")),
+            needs_rights: true,
+            ..usual
+        },
+        "deployment" | "deployment_status" | "workflow_dispatch" | "repository_dispatch" => {
             About { needs_rights: true, ..usual }
         }
         // Whatever else there is or will be: anybody may have caused it.

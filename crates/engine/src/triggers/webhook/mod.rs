@@ -87,6 +87,14 @@ pub struct Webhooks {
     task: JoinHandle<()>,
 }
 
+/// A listener that has its address and answers nobody yet: whoever connects waits.
+#[derive(Debug)]
+pub struct BoundWebhooks {
+    options: WebhookOptions,
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
 /// What all connections share.
 struct Shared {
     options: WebhookOptions,
@@ -105,24 +113,22 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Webhooks {
+    /// Takes the address, so that one that cannot be had is known before anything else begins.
+    ///
+    /// # Errors
+    /// When the address cannot be had.
+    pub async fn bind(options: WebhookOptions) -> io::Result<BoundWebhooks> {
+        let listener = TcpListener::bind(options.listen).await?;
+        let address = listener.local_addr()?;
+        Ok(BoundWebhooks { options, listener, address })
+    }
+
     /// Listens, for no loop yet.
     ///
     /// # Errors
     /// When the address cannot be had.
     pub async fn start(options: WebhookOptions, clock: Arc<dyn Clock>, signals: Arc<dyn Signals>) -> io::Result<Self> {
-        let listener = TcpListener::bind(options.listen).await?;
-        let address = listener.local_addr()?;
-        let shared = Arc::new(Shared {
-            options,
-            clock,
-            signals,
-            roster: RwLock::default(),
-            pace: Mutex::default(),
-            room: Arc::new(Semaphore::new(serve::CONNECTIONS_MAX)),
-            counted: Default::default(),
-        });
-        let task = tokio::spawn(serve::accept(Arc::clone(&shared), listener));
-        Ok(Self { shared, address, task })
+        Ok(Self::bind(options).await?.serve(clock, signals))
     }
 
     /// Hands events to these loops and no others. Repositories are told apart by their remotes, which are read here.
@@ -143,6 +149,31 @@ impl Webhooks {
         let [accepted, duplicate, ignored, refused] = &self.shared.counted;
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Counts { accepted: read(accepted), duplicate: read(duplicate), ignored: read(ignored), refused: read(refused) }
+    }
+}
+
+impl BoundWebhooks {
+    /// Answers, for no loop yet.
+    #[must_use]
+    pub fn serve(self, clock: Arc<dyn Clock>, signals: Arc<dyn Signals>) -> Webhooks {
+        let Self { options, listener, address } = self;
+        let shared = Arc::new(Shared::new(options, clock, signals));
+        let task = tokio::spawn(serve::accept(Arc::clone(&shared), listener));
+        Webhooks { shared, address, task }
+    }
+}
+
+impl Shared {
+    fn new(options: WebhookOptions, clock: Arc<dyn Clock>, signals: Arc<dyn Signals>) -> Self {
+        Self {
+            options,
+            clock,
+            signals,
+            roster: RwLock::default(),
+            pace: Mutex::default(),
+            room: Arc::new(Semaphore::new(serve::CONNECTIONS_MAX)),
+            counted: Default::default(),
+        }
     }
 }
 

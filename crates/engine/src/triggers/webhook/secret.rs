@@ -43,16 +43,20 @@ impl Secret {
 
     /// The secrets as keys: one that says so is base64.
     pub(super) fn keys(&self) -> impl Iterator<Item = Vec<u8>> + '_ {
-        self.all.iter().map(|text| {
-            let coded = text.strip_prefix(b"whsec_").and_then(decode_base64);
-            coded.unwrap_or_else(|| text.clone())
-        })
+        self.all.iter().map(|text| coded(text).unwrap_or_else(|| text.clone()))
     }
+}
+
+/// The key in a secret that is base64.
+fn coded(text: &[u8]) -> Option<Vec<u8>> {
+    text.strip_prefix(b"whsec_").and_then(decode_base64)
 }
 
 fn checked(text: &str) -> Result<Vec<u8>, BadSecret> {
     let text = text.trim();
-    let is_good = (LEAST..=MOST).contains(&text.len()) && !text.contains(['\n', '\r', '\0']);
+    // What counts is the key, not how it is written.
+    let length = coded(text.as_bytes()).map_or(text.len(), |key| key.len());
+    let is_good = (LEAST..=MOST).contains(&length) && !text.contains(['\n', '\r', '\0']);
     if is_good { Ok(text.as_bytes().to_vec()) } else { Err(BadSecret) }
 }
 

@@ -6,10 +6,11 @@ use super::pace::Taken;
 use super::secret::Secret;
 use super::signature::{self, Unsigned, header};
 use super::{Shared, github, gitlab};
+use crate::clock::pause;
 use crate::round::chain;
 use crate::store::SignalRow;
 use crate::triggers::New;
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
     ALLOW, CONNECTION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER,
@@ -20,12 +21,16 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::Value;
 use std::convert::Infallible;
+use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 
 /// Connections at a time; the next ones wait.
 pub(super) const CONNECTIONS_MAX: usize = 64;
+/// How long nobody is taken after that failed: without descriptors it would fail again at once, for ever.
+const RESTS: Duration = Duration::from_millis(200);
 /// Bytes of a request's head.
 const HEAD_MAX: usize = 16 << 10;
 /// What stands before a source's name.
@@ -49,18 +54,30 @@ enum Outcome {
     Unrecorded,
 }
 
-pub(super) async fn accept(shared: Arc<Shared>, listener: TcpListener) {
+/// Where connections come in.
+pub(super) trait Door: Send + Sync {
+    /// The next one.
+    fn next(&self) -> impl Future<Output = io::Result<TcpStream>> + Send;
+}
+
+impl Door for TcpListener {
+    async fn next(&self) -> io::Result<TcpStream> {
+        self.accept().await.map(|(stream, _)| stream)
+    }
+}
+
+pub(super) async fn accept(shared: Arc<Shared>, door: impl Door) {
     while let Ok(place) = Arc::clone(&shared.room).acquire_owned().await {
-        match listener.accept().await {
-            Ok((stream, _)) => {
+        match door.next().await {
+            Ok(stream) => {
                 let shared = Arc::clone(&shared);
                 tokio::spawn(async move {
                     connection(&shared, stream).await;
                     drop(place);
                 });
             }
-            // Out of descriptors, or the peer is gone already: others may have better luck.
-            Err(_) => tokio::task::yield_now().await,
+            // Out of descriptors, or the peer is gone already: others may have better luck, a little later.
+            Err(_) => pause(RESTS).await,
         }
     }
 }
@@ -147,7 +164,8 @@ async fn answer(shared: &Shared, request: Request<Incoming>) -> Result<Outcome, 
     let body = Limited::new(body, shared.options.body_max).collect();
     let body = match tokio::time::timeout(shared.options.patience, body).await {
         Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(_)) => return Err(Outcome::TooLarge),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(Outcome::TooLarge),
+        Ok(Err(_)) => return Err(Outcome::Malformed("the body broke off")),
         Err(_) => return Err(Outcome::TooSlow),
     };
     let now_ms = shared.clock.now_ms();

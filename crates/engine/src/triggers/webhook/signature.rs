@@ -212,6 +212,7 @@ mod tests {
     #[test]
     fn secrets_are_long_enough_and_never_shown() {
         assert!(Secret::new("short").is_err() && Secret::new("two\nlines of a secret").is_err());
+        assert!(Secret::new("whsec_MfKQ9r8GKYqrTwjU").is_err(), "twelve bytes, however they are written");
         let secret = Secret::new(" a-token-of-some-length\n").expect("long enough");
         assert!(!format!("{secret:?}").contains("token"));
     }

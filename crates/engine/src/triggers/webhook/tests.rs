@@ -2,14 +2,25 @@
 
 use super::admit::{Ignored, People, Roster};
 use super::event::Event;
-use super::{github, gitlab};
+use super::serve::{Door, accept};
+use super::{Shared, WebhookOptions, github, gitlab};
+use crate::clock::SystemClock;
+use crate::error::EngineError;
 use crate::git::Git;
-use crate::triggers::{Watched, WatchedLoop};
+use crate::store::SignalRow;
+use crate::triggers::{New, Signals, Watched, WatchedLoop};
 use hyper::header::{HeaderMap, HeaderValue};
+use loopwright_core::BoxFuture;
 use loopwright_core::level::LoopLevel;
 use loopwright_core::spec::LoopSpec;
 use loopwright_testkit::TestRepo;
 use serde_json::{Value, json};
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::net::TcpStream;
 
 const SHA: &str = "1111111111111111111111111111111111111111";
 
@@ -80,6 +91,78 @@ async fn people_whom_the_repository_does_not_know_make_nothing_due() {
     let event = pull("a", "OWNER", "a", "loop/mend/01");
     assert_eq!(due(&roster, &event), Err(Ignored::Own), "a branch of our own");
     assert_eq!(event.item.as_deref(), Some(format!("pr-7@{SHA}").as_str()));
+}
+
+/// Whoever has rights to a fork can push to its pull request, in the name of anybody.
+#[tokio::test]
+async fn push_to_a_pull_request_counts_for_its_author_and_for_branches_of_the_repository_itself() {
+    let (_repo, roster) = roster(vec![waiting("all", &["github.pull_request"])]).await;
+    let push = |author: &str, association: &str, sender: &str, from: &str| {
+        from_github(
+            "pull_request",
+            json!({ "action": "synchronize", "sender": { "login": sender }, "pull_request": {
+                "number": 7, "author_association": association, "user": { "login": author }, "base": { "ref": "main" },
+                "head": { "ref": "fix", "sha": SHA, "repo": { "full_name": from } } } }),
+        )
+    };
+    let table = [
+        ("a", "NONE", "b", "evil/shop", Err(Ignored::Stranger)),
+        ("a", "MEMBER", "b", "evil/shop", Err(Ignored::Stranger)),
+        ("a", "MEMBER", "a", "a/shop", Ok(vec!["all".to_owned()])),
+        ("a", "NONE", "a", "a/shop", Err(Ignored::Stranger)),
+        ("a", "NONE", "b", "acme/shop", Ok(vec!["all".to_owned()])),
+        ("a", "NONE", "friend", "evil/shop", Ok(vec!["all".to_owned()])),
+    ];
+    for (author, association, sender, from, expected) in table {
+        assert_eq!(due(&roster, &push(author, association, sender, from)), expected, "{author} {sender} {from}");
+    }
+}
+
+#[tokio::test]
+async fn branches_of_our_own_that_come_and_go_make_nothing_due() {
+    let (_repo, roster) = roster(vec![waiting("all", &["github.create", "github.delete"])]).await;
+    let made = |name, kind: &str, what: &str| from_github(name, json!({ "ref": what, "ref_type": kind }));
+    assert_eq!(due(&roster, &made("create", "branch", "topic")), Ok(vec!["all".to_owned()]));
+    assert_eq!(due(&roster, &made("create", "branch", "loop/mend/01")), Err(Ignored::Own));
+    assert_eq!(due(&roster, &made("delete", "branch", "take/01")), Err(Ignored::Own));
+    assert_eq!(due(&roster, &made("create", "tag", "take/01")), Ok(vec!["all".to_owned()]));
+}
+
+/// A door that nobody can come in by, because there are no descriptors left.
+#[derive(Clone, Default)]
+struct Shut(Arc<AtomicUsize>);
+
+impl Door for Shut {
+    async fn next(&self) -> io::Result<TcpStream> {
+        // A listener that does not rest would try for ever.
+        if self.0.fetch_add(1, Ordering::SeqCst) > 1_000 {
+            std::future::pending::<()>().await;
+        }
+        Err(io::Error::other("too many open files"))
+    }
+}
+
+struct Nobody;
+
+impl Signals for Nobody {
+    fn signal(&self, _: SignalRow) -> BoxFuture<'_, Result<New, EngineError>> {
+        Box::pin(async { Ok(New::Known) })
+    }
+
+    fn has_any<'a>(&'a self, _: &'a str, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<bool, EngineError>> {
+        Box::pin(async { Ok(false) })
+    }
+}
+
+#[tokio::test]
+async fn listener_without_descriptors_rests_between_two_tries() {
+    let options = WebhookOptions::new(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let shared = Arc::new(Shared::new(options, Arc::new(SystemClock), Arc::new(Nobody)));
+    let door = Shut::default();
+    let for_ever = tokio::time::timeout(Duration::from_millis(500), accept(shared, door.clone())).await;
+    assert!(for_ever.is_err(), "it goes on");
+    let tries = door.0.load(Ordering::SeqCst);
+    assert!((1..=10).contains(&tries), "{tries} tries in half a second");
 }
 
 #[tokio::test]

@@ -1,0 +1,46 @@
+//! Two loops on their cadences, in the background of a program, until it has seen three rounds. What is due is remembered in
+//! the state directory: a program that is started again goes on where this one stopped, and nothing fires because it started.
+
+mod support;
+
+use loopwright::spec::CheckMode;
+use loopwright::{Engine, LoopEngine, LoopLevel, LoopScheduler, LoopSink, LoopSpec, RoundReport, Settings, SinkError};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+/// Prints one line a round, and counts.
+struct Lines(mpsc::UnboundedSender<()>);
+
+impl LoopSink for Lines {
+    fn deliver(&self, report: &RoundReport) -> Result<(), SinkError> {
+        println!("{}: {}", report.loop_name, report.outcome.map_or("at rest", |outcome| outcome.word()));
+        self.0.send(()).map_err(|error| SinkError::new(error.to_string()))
+    }
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let repo = support::repository();
+    let state = tempfile::tempdir()?;
+    let engine = Engine::open(Settings::new(state.path())).await?;
+    let (told, mut rounds) = mpsc::unbounded_channel();
+    let mut scheduler = LoopScheduler::new(engine.clone()).with_zone("Europe/Berlin");
+    for (name, cadence) in [("pulse", "every 1s"), ("nightly", "daily 02:30")] {
+        let mut spec = LoopSpec::new(name, "say what is wrong with the sum", LoopLevel::L1Report)
+            .with_cadence(cadence)
+            .with_maker_prompt("Look at sum.sh and report.");
+        spec.check = CheckMode::None;
+        let maker = support::shell(r#"echo "- it subtracts" > "$LOOPWRIGHT_OUTBOX/report.md""#)?;
+        let sink = Lines(told.clone());
+        scheduler
+            .register(LoopEngine::builder(spec).maker(maker).with_sink(sink).build_on(engine.clone(), repo.path())?)
+            .await?;
+    }
+    let handle = scheduler.start().await?;
+    for _ in 0..3 {
+        rounds.recv().await;
+    }
+    handle.stop(Duration::from_secs(10)).await;
+    engine.close().await?;
+    Ok(())
+}

@@ -1,0 +1,293 @@
+//! The library's scheduler: loops that are bound in code, run when they are due.
+//!
+//! It is the daemon with loops that need no files: due moments, receipts, marks, limits and pauses are the same, and survive
+//! the program as the rounds do. Nothing fires because a program started; what was missed is caught up as each loop says.
+
+use crate::agents::Absent;
+use crate::daemon::{Begun, Daemon, Ended, Ending, Fleet, Loops, News, Prepared, Ready, TickReport, Told, tick};
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::loop_engine::LoopEngine;
+use crate::proc::Cancel;
+use crate::round::{Bindings, Fallback, Outlet, RunRequest};
+use crate::takeover::{Rebind, Taken};
+use loopwright_core::BoxFuture;
+use loopwright_core::cadence::CadenceProblem;
+use loopwright_core::dispatch::{Entry, Limits, LoopKey};
+use loopwright_core::human_gate::default_gate_for;
+use loopwright_core::round::Started;
+use loopwright_core::spec::CheckMode;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::JoinHandle;
+
+/// Who starts rounds that are due, on record.
+const ACTOR: &str = "scheduler";
+
+/// Runs loops on their cadence.
+///
+/// All of them share one [`Engine`]: build each with [`build_on`](crate::LoopEngineBuilder::build_on). Their sinks are told of
+/// every round that the scheduler runs. The one process that has the state directory open is the one that schedules; the
+/// store says who it is when there is another.
+#[derive(Clone)]
+pub struct LoopScheduler {
+    engine: Engine,
+    limits: Limits,
+    loops: Arc<Registry>,
+    told: Arc<dyn Told>,
+}
+
+/// A scheduler at work. Dropping it does not end the scheduler; [`SchedulerHandle::stop`] does.
+#[must_use = "the handle is what ends the scheduler"]
+pub struct SchedulerHandle {
+    daemon: Daemon,
+    ending: Ending,
+    bell: JoinHandle<()>,
+}
+
+/// Why a loop cannot be scheduled.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ScheduleError {
+    /// Its cadence means nothing here.
+    #[error("loop `{name}`: {} ({})", problem.text, problem.hint)]
+    Cadence {
+        /// The loop.
+        name: String,
+        /// What is wrong, and what to write instead.
+        problem: CadenceProblem,
+    },
+    /// Nothing would ever start it.
+    #[error("loop `{0}` has no cadence and follows nothing: give it one, for example `every 15m`, or call `run_once`")]
+    NeverDue(String),
+    /// A loop of that name in that repository is registered already.
+    #[error("loop `{0}` is registered already")]
+    Twice(String),
+    /// It stands on another state directory than the scheduler.
+    #[error("loop `{0}` was built on another engine; build it with `build_on` and the scheduler's own")]
+    OtherEngine(String),
+    /// Its repository cannot be read.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+}
+
+impl LoopScheduler {
+    /// A scheduler without loops. Loops that name no time zone are meant in UTC.
+    #[must_use]
+    pub fn new(engine: Engine) -> Self {
+        let loops = Registry { zone: "UTC".to_owned(), loops: BTreeMap::new() };
+        Self { engine, limits: Limits::default(), loops: Arc::new(loops), told: Arc::new(()) }
+    }
+
+    /// The IANA zone of loops that name none. It is looked up when a loop is registered.
+    #[must_use]
+    pub fn with_zone(mut self, zone: &str) -> Self {
+        zone.clone_into(&mut Arc::make_mut(&mut self.loops).zone);
+        self
+    }
+
+    /// How many rounds may run at once.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Hears everything the scheduler does: receipts, starts, ends, troubles.
+    #[must_use]
+    pub fn with_told(mut self, told: impl Told + 'static) -> Self {
+        self.told = Arc::new(told);
+        self
+    }
+
+    /// Adds a loop. What is wrong with it is said here, and not when it should have fired.
+    ///
+    /// # Errors
+    /// When its cadence cannot be used, nothing would ever start it, its name is taken, or its repository cannot be read.
+    pub async fn register(&mut self, one: LoopEngine) -> Result<&mut Self, ScheduleError> {
+        let name = one.spec.name.clone();
+        if !one.engine.shares_store_with(&self.engine) {
+            return Err(ScheduleError::OtherEngine(name));
+        }
+        let repo = self.engine.git().discover(&one.repo).await.map_err(EngineError::from)?.id;
+        let entry =
+            self.loops.entry(&repo, &one).map_err(|problem| ScheduleError::Cadence { name: name.clone(), problem })?;
+        if !entry.schedule.is_timed() && entry.events.is_empty() && one.spec.on.after.is_empty() {
+            return Err(ScheduleError::NeverDue(name));
+        }
+        if self.loops.loops.contains_key(&entry.key) {
+            return Err(ScheduleError::Twice(name));
+        }
+        Arc::make_mut(&mut self.loops).loops.insert(entry.key, one);
+        Ok(self)
+    }
+
+    /// How many loops there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.loops.loops.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.loops.loops.is_empty()
+    }
+
+    /// One pass: starts what is due now and waits for it. What becomes due meanwhile is for the next pass.
+    ///
+    /// # Errors
+    /// When the record cannot be read or kept. What goes wrong with one loop is that loop's outcome.
+    pub async fn tick_once(&self) -> Result<TickReport, EngineError> {
+        let (bell, rings) = self.bell();
+        // Whoever drops the pass ends it.
+        let done = tick(self.engine.clone(), self.fleet(), self.limits.clone(), bell, &Cancel::new()).await;
+        deliver(&self.engine, &self.loops, rings).await;
+        done
+    }
+
+    /// Takes over what an earlier process left, and schedules in the background until it is stopped. No thread, no ticking:
+    /// one timer for the next due moment.
+    ///
+    /// # Errors
+    /// When the record cannot be read, or a scheduler runs on this engine already.
+    pub async fn start(self) -> Result<SchedulerHandle, EngineError> {
+        let (bell, rings) = self.bell();
+        let (daemon, ending) = Daemon::start(self.engine.clone(), self.fleet(), self.limits.clone(), bell).await?;
+        let (engine, loops) = (self.engine.clone(), Arc::clone(&self.loops));
+        let bell = tokio::spawn(async move { deliver(&engine, &loops, rings).await });
+        Ok(SchedulerHandle { daemon, ending, bell })
+    }
+
+    fn fleet(&self) -> Arc<dyn Fleet> {
+        Arc::clone(&self.loops) as Arc<dyn Fleet>
+    }
+
+    fn bell(&self) -> (Arc<dyn Told>, UnboundedReceiver<String>) {
+        let (rings, heard) = unbounded_channel();
+        (Arc::new(Bell { rings, told: Arc::clone(&self.told) }), heard)
+    }
+}
+
+impl SchedulerHandle {
+    /// What the scheduler can be told: pause, resume, stop everything, signal, explain.
+    #[must_use]
+    pub fn daemon(&self) -> &Daemon {
+        &self.daemon
+    }
+
+    /// Starts nothing new, lets rounds under way end within the grace, cancels the rest, and waits for all of it.
+    pub async fn stop(self, grace: Duration) -> Ended {
+        // One that has ended by itself cannot be asked to; how it ended is the answer.
+        let _ = self.daemon.drain(grace).await;
+        self.wait().await
+    }
+
+    /// Waits for its end, and for its sinks.
+    pub async fn wait(self) -> Ended {
+        let ended = self.ending.wait().await;
+        // A sink that panicked has ended the telling, and nothing else.
+        let _ = self.bell.await;
+        ended
+    }
+}
+
+/// The loops, as the daemon asks for them.
+#[derive(Clone)]
+struct Registry {
+    zone: String,
+    loops: BTreeMap<LoopKey, LoopEngine>,
+}
+
+impl Registry {
+    fn entry(&self, repo: &str, one: &LoopEngine) -> Result<Entry, CadenceProblem> {
+        let mut entry = Entry::of(&one.spec, repo, &self.zone)?;
+        if entry.agents.is_empty() {
+            let players = [Some(&one.bind.maker), one.bind.checker.as_ref()];
+            entry.agents = players.into_iter().flatten().map(|agent| Arc::from(agent.name())).collect();
+            entry.agents.dedup();
+        }
+        Ok(entry)
+    }
+}
+
+impl Fleet for Registry {
+    fn load(&self) -> BoxFuture<'_, Result<Loops, EngineError>> {
+        let mut loops = Loops::default();
+        for (key, one) in &self.loops {
+            match self.entry(&key.repo, one) {
+                Ok(entry) => loops.entries.push(entry),
+                Err(problem) => {
+                    let error = EngineError::Daemon(format!("loop `{}`: {}", key.name, problem.text));
+                    return Box::pin(std::future::ready(Err(error)));
+                }
+            }
+            loops.after.extend(one.spec.on.after.iter().map(|leader| (key.clone(), Arc::from(leader.as_str()))));
+        }
+        Box::pin(std::future::ready(Ok(loops)))
+    }
+
+    fn prepare<'a>(&'a self, engine: &'a Engine, key: &'a LoopKey) -> BoxFuture<'a, Result<Prepared, EngineError>> {
+        let ready = self.loops.get(key).map(|one| {
+            let request = RunRequest::manual(one.spec.clone(), &one.repo, ACTOR);
+            Ready { engine: engine.clone(), bind: one.bind.clone(), request }.into()
+        });
+        let gone = || EngineError::Daemon(format!("loop `{key}` is not registered"));
+        Box::pin(std::future::ready(ready.ok_or_else(gone)))
+    }
+}
+
+impl Rebind for Registry {
+    fn rebind(&self, engine: &Engine, started: &Started) -> (Engine, Bindings) {
+        let key = LoopKey::new(&started.repo, &started.spec.name);
+        let bind = self.loops.get(&key).map(|one| one.bind.clone());
+        (engine.clone(), bind.unwrap_or_else(|| unregistered(started)))
+    }
+}
+
+/// What a recorded round is bound to whose loop this program does not have: its agents cannot be started, and nothing leaves.
+fn unregistered(started: &Started) -> Bindings {
+    let what = format!("the loop `{}` is not registered with this scheduler", started.spec.name);
+    let absent = Arc::new(Absent::new("unregistered", &what, "register it before the scheduler starts"));
+    Bindings {
+        maker: Arc::clone(&absent) as _,
+        checker: (started.spec.check == CheckMode::Required).then_some(absent as _),
+        fallback: Fallback::default(),
+        gate: default_gate_for(started.spec.level).into(),
+        outlet: Outlet::ApprovalOnly,
+    }
+}
+
+/// Rings for each round that came to rest here, and passes everything on.
+struct Bell {
+    rings: UnboundedSender<String>,
+    told: Arc<dyn Told>,
+}
+
+impl Told for Bell {
+    fn tell(&self, news: &News) {
+        let rested = match news {
+            // Whoever runs a round by hand has its report, and tells the sinks.
+            News::Ended { round, outcome: Some(_), begun: Begun::Due | Begun::Earlier, .. } => Some(round),
+            News::Taken(Taken { round, ended: Ok(_), .. }) => Some(round),
+            _ => None,
+        };
+        // Nobody listens any more when a sink panicked.
+        rested.map(|round| self.rings.send(round.clone()));
+        self.told.tell(news);
+    }
+}
+
+/// Tells the sinks of each round, until the daemon has ended. What cannot be read is on record and in nobody's letter box.
+async fn deliver(engine: &Engine, loops: &Registry, mut rings: UnboundedReceiver<String>) {
+    while let Some(round) = rings.recv().await {
+        let Ok(recorded) = engine.recorded(&round).await else { continue };
+        let started = &recorded.round.facts().started;
+        let Some(one) = loops.loops.get(&LoopKey::new(&started.repo, &started.spec.name)) else { continue };
+        if let Ok(report) = engine.report_of(&recorded.round).await {
+            one.tell(&report);
+        }
+    }
+}

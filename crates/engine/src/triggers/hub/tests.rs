@@ -1,0 +1,86 @@
+//! What is not recorded is not forgotten: the next look tries again.
+
+use super::*;
+use crate::clock::SystemClock;
+use crate::error::EngineError;
+use crate::triggers::WatchedLoop;
+use loopwright_core::BoxFuture;
+use loopwright_core::level::LoopLevel;
+use loopwright_core::spec::LoopSpec;
+use loopwright_testkit::TestRepo;
+use std::sync::Mutex;
+
+/// A store that may be full.
+#[derive(Default)]
+struct Book {
+    keys: Mutex<BTreeSet<String>>,
+    is_full: Mutex<bool>,
+}
+
+impl Book {
+    fn fill(&self) {
+        *self.is_full.lock().expect("no panic") = true;
+    }
+
+    fn make_room(&self) {
+        *self.is_full.lock().expect("no panic") = false;
+    }
+
+    fn has(&self, key: &str) -> bool {
+        self.keys.lock().expect("no panic").contains(key)
+    }
+}
+
+impl Signals for Book {
+    fn signal(&self, signal: SignalRow) -> BoxFuture<'_, Result<New, EngineError>> {
+        let is_full = *self.is_full.lock().expect("no panic");
+        let answer = match is_full {
+            true => Err(EngineError::Daemon("the disk is full".to_owned())),
+            false if self.keys.lock().expect("no panic").insert(signal.key) => Ok(New::Yes),
+            false => Ok(New::Known),
+        };
+        Box::pin(std::future::ready(answer))
+    }
+
+    fn has_any<'a>(&'a self, _: &'a str, _: &'a str, prefix: &'a str) -> BoxFuture<'a, Result<bool, EngineError>> {
+        let any = self.keys.lock().expect("no panic").iter().any(|key| key.starts_with(prefix));
+        Box::pin(std::future::ready(Ok(any)))
+    }
+}
+
+#[tokio::test]
+async fn branch_whose_move_could_not_be_recorded_is_looked_at_again() {
+    let (repo, state, book) = (TestRepo::new(), tempfile::tempdir().expect("a folder"), Arc::new(Book::default()));
+    repo.commit("first");
+    let mut spec = LoopSpec::new("on-main", "wait", LoopLevel::L1Report);
+    spec.on.push = vec!["main".to_owned()];
+    let user = Git::default().discover(repo.path()).await.expect("a repository");
+    let id = user.id.clone();
+    let mut hub = Hub::new(Git::default(), state.path(), Arc::new(SystemClock), Arc::clone(&book) as _);
+    assert!(hub.set(vec![Watched { repo: user, loops: vec![WatchedLoop::from(&spec)] }]).await);
+    let second = format!("push:main:{}", repo.commit("second"));
+    book.fill();
+    hub.heard(&id).branches = true;
+    assert!(!hub.settle().await && !hub.settle().await, "it is not recorded, however often it is tried");
+    book.make_room();
+    assert!(hub.settle().await && book.has(&second), "{:?}", hub.heard);
+    assert!(hub.heard.is_empty(), "and then it is done: {:?}", hub.heard);
+}
+
+#[tokio::test]
+async fn lost_news_make_each_loop_with_files_due_once_and_branches_looked_at() {
+    let (repo, state, book) = (TestRepo::new(), tempfile::tempdir().expect("a folder"), Arc::new(Book::default()));
+    repo.write("src/a", "1").commit("first");
+    let mut spec = LoopSpec::new("both", "wait", LoopLevel::L1Report);
+    (spec.on.push, spec.on.files) = (vec!["main".to_owned()], vec!["src/**".to_owned()]);
+    let user = Git::default().discover(repo.path()).await.expect("a repository");
+    let mut hub = Hub::new(Git::default(), state.path(), Arc::new(SystemClock), Arc::clone(&book) as _);
+    assert!(hub.set(vec![Watched { repo: user, loops: vec![WatchedLoop::from(&spec)] }]).await);
+    let second = format!("push:main:{}", repo.commit("second"));
+    let seen = Seen { wd: -1, what: What::Overflow, name: Default::default(), is_dir: false };
+    assert!(hub.hear(Ok(vec![seen])), "there is something to look at");
+    assert!(hub.settle().await && book.has(&second), "the branch moved meanwhile");
+    let files = || book.keys.lock().expect("no panic").iter().filter(|key| key.starts_with("files:")).count();
+    assert_eq!(files(), 1);
+    assert!(hub.settle().await && files() == 1, "once");
+}
