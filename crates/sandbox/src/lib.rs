@@ -54,5 +54,5 @@ pub use probe::{Finding, Held, Host, Wall, probe};
 pub use pump::{Flow, Stream, Watch};
 pub use run::{Ended, How, Started, run};
 pub use seatbelt::profile as seatbelt_profile;
-pub use spawn::{COOKIE_VAR, Cookie, Limits, Spawn, Stdin, Trust};
+pub use spawn::{COOKIE_VAR, Cookie, Limits, Output, Spawn, Stdin, Trust};
 pub use sweep::{leftovers, sweep};

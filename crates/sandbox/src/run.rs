@@ -11,7 +11,7 @@ use crate::launch::{Prepared, Streams};
 use crate::members::Root;
 use crate::path;
 use crate::pump::{Pump, Watch};
-use crate::spawn::{COOKIE_VAR, Spawn, Stdin, Trust};
+use crate::spawn::{COOKIE_VAR, Output, Spawn, Stdin, Trust};
 use crate::table;
 use crate::tree::{self, Swept, Tree};
 use rustix::fs::MemfdFlags;
@@ -21,6 +21,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Seek, Write};
 use std::os::fd::{OwnedFd, RawFd};
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::io::Interest;
@@ -173,8 +174,12 @@ impl Child {
         let (feeder, fed) = Feeder::new(&spawn.stdin).map_err(failed("prepare its input"))?;
         let stdin =
             fed.map_or_else(|| stdin(&spawn.stdin), |fed| Ok(Some(fed))).map_err(failed("prepare its input"))?;
-        let (stdout, child_stdout) = pipe().map_err(failed("make its pipes"))?;
-        let (stderr, child_stderr) = pipe().map_err(failed("make its pipes"))?;
+        let stream = match spawn.output {
+            Output::Pipes => pipe,
+            Output::Private => socket,
+        };
+        let (stdout, child_stdout) = stream().map_err(failed("make its pipes"))?;
+        let (stderr, child_stderr) = stream().map_err(failed("make its pipes"))?;
         let streams = Streams { stdin, stdout: child_stdout, stderr: child_stderr, further };
         let tree = plant(&prepared, &streams, spawn).await?;
         // Our copies of the helper's ends would hide its death from us.
@@ -416,6 +421,13 @@ fn stdin(stdin: &Stdin) -> io::Result<Option<OwnedFd>> {
 fn pipe() -> io::Result<(Receiver, OwnedFd)> {
     let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
     Ok((Receiver::from_owned_fd(ours)?, theirs))
+}
+
+/// The same as a socket, which is read like a pipe.
+fn socket() -> io::Result<(Receiver, OwnedFd)> {
+    let (ours, theirs) = UnixStream::pair()?;
+    ours.set_nonblocking(true)?;
+    Ok((Receiver::from_owned_fd_unchecked(ours.into())?, theirs.into()))
 }
 
 fn exit_of(root: &Root) -> io::Result<AsyncFd<OwnedFd>> {

@@ -23,6 +23,8 @@ pub struct Spawn {
     pub cwd: PathBuf,
     /// What it reads.
     pub stdin: Stdin,
+    /// What it writes to.
+    pub output: Output,
     /// When it is stopped, and how much is kept.
     pub limits: Limits,
     /// The mark of its tree.
@@ -53,6 +55,7 @@ impl Spawn {
             env: BTreeMap::new(),
             cwd: cwd.into(),
             stdin: Stdin::Null,
+            output: Output::default(),
             limits: Limits::default(),
             cookie,
             trust: Trust::default(),
@@ -71,6 +74,17 @@ pub enum Stdin {
     Bytes(Vec<u8>),
     /// What is sent while it runs.
     Feed(Feed),
+}
+
+/// What a child writes its standard output and standard error to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Output {
+    /// Pipes. Whoever sees the child in `/proc`, and that is everything it starts, can open them again and write to them.
+    #[default]
+    Pipes,
+    /// Sockets, which the kernel opens for nobody a second time: what comes out of them was written by the child, or by those
+    /// whom it gave its own output to. For programs whose words are believed.
+    Private,
 }
 
 /// The bounds of one run.

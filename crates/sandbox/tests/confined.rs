@@ -3,7 +3,7 @@
 mod common;
 
 use common::{ended, folder, limited, prints, python, sh, walled};
-use loopwright_sandbox::{Cancel, Cookie, Feed, Flow, How, Spawn, SpawnErrorKind, Stdin, What, run};
+use loopwright_sandbox::{Cancel, Cookie, Feed, Flow, How, Output, Spawn, SpawnErrorKind, Stdin, What, run};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -249,4 +249,45 @@ async fn whoever_let_go_of_the_pipes_is_ended_at_once_and_writes_nothing_later()
     assert_eq!((ended.stdout.to_lossy_string().as_str(), ended.leaky), ("done\n", false));
     assert!(ended.wall < std::time::Duration::from_millis(400), "{:?}", ended.wall);
     assert!(!dir.path().join("late").exists());
+}
+
+/// A program that its own child tries to speak for: by its output in `/proc`, and by its memory.
+const SPOKEN_FOR: &str = "\
+import os, subprocess, sys
+child = r'''
+import os
+def tried(name, how):
+    try:
+        os.write(os.open(f'/proc/{os.getppid()}/{name}', how), b'forged\\n')
+    except OSError as error:
+        print(name, error.strerror)
+tried('fd/1', os.O_WRONLY)
+tried('fd/2', os.O_WRONLY)
+tried('mem', os.O_RDWR)
+'''
+said = subprocess.run([sys.executable, '-c', child], stdout=subprocess.PIPE).stdout
+print('real', said.decode().split(chr(10)))
+";
+
+#[tokio::test]
+async fn only_a_program_itself_speaks_through_a_private_output() {
+    let dir = folder();
+    let open = prints(walled(python(SPOKEN_FOR), dir.path(), |_| ())).await;
+    assert!(open.contains("forged\n"), "a pipe can be opened again: {open}");
+    let private = Spawn { output: Output::Private, ..python(SPOKEN_FOR) };
+    let text = prints(walled(private, dir.path(), |_| ())).await;
+    assert_eq!(
+        text,
+        "real ['fd/1 No such device or address', 'fd/2 No such device or address', 'mem Read-only file system', '']\n"
+    );
+}
+
+#[tokio::test]
+async fn private_output_is_carried_whole_and_ends_with_the_program() {
+    let dir = folder();
+    let spawn =
+        limited(python("import sys\nfor n in range(60000): print(f'line {n}')"), |limits| limits.keep_tail = 20);
+    let ended = ended(walled(Spawn { output: Output::Private, ..spawn }, dir.path(), |_| ())).await;
+    assert_eq!((ended.how, ended.leaky), (How::Exited(0), false));
+    assert!(ended.stdout.to_lossy_string().ends_with("line 59999\n"), "{}", ended.stdout.to_lossy_string());
 }

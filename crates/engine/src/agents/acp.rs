@@ -15,7 +15,7 @@ use super::hearing::Hearing;
 use super::installed::{self, Installed};
 use super::tools::unsupported;
 use super::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation, env, home};
-use crate::proc::{Cancel, Feed, Proc, Spawn, Started, Stdin};
+use crate::proc::{Cancel, Feed, Output, Proc, Spawn, Started, Stdin};
 use crate::room::Room;
 use known::Known;
 use loopwright_core::BoxFuture;
@@ -74,6 +74,7 @@ impl Acp {
         spawn.args.extend(self.args.iter().map(OsString::from));
         spawn.env.extend(self.known.env(invocation));
         spawn.stdin = Stdin::Feed(feed.clone());
+        spawn.output = Output::Private;
         spawn
     }
 

@@ -8,7 +8,7 @@ use super::installed::Installed;
 use super::providers::Asks;
 use super::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation, env, home};
 use crate::clock::{Clock, SystemClock};
-use crate::proc::{Cancel, Ended, Flow, How, Proc, Spawn, Started, Stdin, Stream, Watch};
+use crate::proc::{Cancel, Ended, Flow, How, Output, Proc, Spawn, Started, Stdin, Stream, Watch};
 use crate::room::Room;
 use loopwright_core::BoxFuture;
 use std::ffi::OsString;
@@ -143,6 +143,7 @@ impl Driven {
         spawn.args.extend(launch.args);
         spawn.env.extend(launch.env);
         spawn.stdin = Stdin::Bytes(launch.stdin);
+        spawn.output = Output::Private;
         Ok(spawn)
     }
 
