@@ -8,7 +8,7 @@ pub use bill::Bill;
 pub use counted::{Charge, Counted, CountedBy, Priced};
 pub use scope::{Account, Allowance, Scope};
 
-use crate::spec::Ceilings;
+use crate::spec::{BudgetSpec, Ceilings};
 use crate::units::Usd;
 use serde::{Deserialize, Serialize};
 
@@ -155,11 +155,15 @@ impl Spend {
     }
 }
 
-/// One start's share of a round: the ceiling divided by attempts times declared roles.
+/// One start's share of a round: the ceiling divided by attempts times declared roles, and never nothing. Where a round
+/// has no ceiling, the share is that of the usual one: what is not known is not free there either.
 #[must_use]
 pub fn reservation(round: &Ceilings, attempts: u32, roles: u32) -> Reservation {
     let shares = u64::from(attempts.max(1)).saturating_mul(u64::from(roles.max(1)));
-    let (tokens, usd) = (round.tokens.unwrap_or(0) / shares, round.usd.map_or(0, |usd| usd.0) / shares);
+    let usual = BudgetSpec::default().round;
+    let share = |ceiling: Option<u64>| ceiling.map_or(0, |most| (most / shares).max(1));
+    let tokens = share(round.tokens.or(usual.tokens));
+    let usd = share(round.usd.or(usual.usd).map(|usd| usd.0));
     Reservation { tokens: tokens.min(TOKENS_BELIEVED), usd: Usd(usd.min(USD_BELIEVED.0)) }
 }
 
@@ -367,6 +371,14 @@ mod tests {
         assert_eq!(reserved, Reservation { tokens: 100, usd: Usd(1_000_000) });
         let spend = settle(Usage::Unknown, reserved, |_| Usd(0), 5);
         assert_eq!((spend.tokens.total(), spend.usd, spend.known), (100, Usd(1_000_000), Known::No));
+    }
+
+    #[test]
+    fn unknown_usage_is_not_free_in_a_round_without_a_ceiling_or_with_a_tiny_one() {
+        let none = reservation(&Ceilings::default(), 2, 2);
+        assert_eq!(none, Reservation { tokens: 100_000, usd: Usd(1_250_000) });
+        let tiny = Ceilings { tokens: Some(5), usd: Some(Usd(5)), ..Ceilings::default() };
+        assert_eq!(reservation(&tiny, 3, 2), Reservation { tokens: 1, usd: Usd(1) });
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Two counts of one start of an agent: what it told by itself, and what the answers of its models told on their way through
 //! the proxy. Which of them is charged is decided here; nothing is ever charged as nothing because somebody was silent.
 
-use super::{Reservation, Tokens};
+use super::{Reservation, TOKENS_BELIEVED, Tokens};
 use crate::units::Usd;
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +45,11 @@ impl Priced {
         Reservation { tokens: self.tokens.total(), usd: self.usd }
     }
 
+    /// A count that can be true; see [`super::settle`] for what becomes of others.
+    fn believed(self) -> Option<Self> {
+        (self.tokens.total() <= TOKENS_BELIEVED).then_some(self)
+    }
+
     /// Whether the proxy's count goes before what an agent told: it is dearer, or it is the same sum by finer kinds, as the
     /// provider itself divides it (some agents tell all input as fresh).
     fn goes_before(self, told: Self) -> bool {
@@ -67,9 +72,13 @@ pub enum Charge {
 impl Counted {
     /// Decides between the two counts: the dearer one is charged, whole, because figures of two counts do not mix; of two equal
     /// sums the one that the provider divided. An answer
-    /// of which nobody knows what it cost leaves the use unknown, unless the agent tells of more than the proxy saw.
+    /// of which nobody knows what it cost leaves the use unknown, unless the agent tells of more than the proxy saw and such
+    /// answers may have cost by their size. A count beyond belief is none, and takes nothing from the other.
     #[must_use]
-    pub fn decide(told: Option<Priced>, seen: Option<Priced>, unclear: u32) -> (Self, Charge) {
+    pub fn decide(told: Option<Priced>, seen: Option<Priced>, unclear: u32, guessed: Reservation) -> (Self, Charge) {
+        let doubted = u32::from(seen.is_some_and(|seen| seen.believed().is_none()));
+        let (told, seen) = (told.and_then(Priced::believed), seen.and_then(Priced::believed));
+        let unclear = unclear.saturating_add(doubted);
         let more_seen = match (told, seen) {
             (Some(told), Some(seen)) => seen.goes_before(told),
             (None, seen) => seen.is_some(),
@@ -80,7 +89,8 @@ impl Counted {
         let counted = Self { by, told: tokens(told), seen: tokens(seen), unclear };
         let amount = |count: Option<Priced>| count.map(Priced::amount).unwrap_or_default();
         let (a, b) = (amount(told), amount(seen));
-        let covers = told.is_some() && a.tokens > b.tokens;
+        let at_least = b.plus(guessed);
+        let covers = doubted == 0 && by == CountedBy::Agent && a.tokens > at_least.tokens && a.usd >= at_least.usd;
         let charge = match (told.is_some() || seen.is_some(), unclear > 0 && !covers, by) {
             (false, ..) | (true, true, _) => {
                 Charge::AtLeast(Reservation { tokens: a.tokens.max(b.tokens), usd: a.usd.max(b.usd) })
@@ -148,22 +158,51 @@ mod tests {
             (Some((10, 7)), Some((9, 6)), 1, Charge::Told),
             (Some((10, 7)), Some((10, 7)), 1, at_least(10, 7)),
         ] {
-            let (_, charge) = Counted::decide(priced(told), priced(seen), unclear);
+            let (_, charge) = Counted::decide(priced(told), priced(seen), unclear, Reservation::default());
             assert_eq!(charge, expected, "{told:?} {seen:?} {unclear}");
         }
+    }
+
+    #[test]
+    fn telling_a_little_more_than_was_seen_does_not_settle_what_nobody_knows() {
+        let guessed = Reservation { tokens: 100, usd: Usd(50) };
+        let at_least = |tokens, usd| Charge::AtLeast(Reservation { tokens, usd: Usd(usd) });
+        for (told, expected) in [
+            ((11, 8), at_least(11, 8)),
+            ((110, 57), at_least(110, 57)),
+            ((111, 56), at_least(111, 56)),
+            // Many tokens of a cheap model.
+            ((1000, 6), at_least(1000, 7)),
+            ((111, 57), Charge::Told),
+        ] {
+            let (_, charge) = Counted::decide(priced(Some(told)), priced(Some((10, 7))), 1, guessed);
+            assert_eq!(charge, expected, "{told:?}");
+        }
+    }
+
+    #[test]
+    fn what_an_agent_tells_beyond_belief_does_not_hide_what_was_seen() {
+        let absurd = Some((TOKENS_BELIEVED + 1, u64::MAX));
+        let decide = |told, seen| Counted::decide(priced(told), priced(seen), 0, Reservation::default());
+        let (counted, charge) = decide(absurd, Some((300_000, 7)));
+        assert_eq!((charge, counted.by, counted.told), (Charge::Seen, CountedBy::Proxy, None));
+        let (counted, charge) = decide(Some((10, 7)), absurd);
+        let least = Charge::AtLeast(Reservation { tokens: 10, usd: Usd(7) });
+        assert_eq!((charge, counted.seen, counted.unclear), (least, None, 1));
     }
 
     #[test]
     fn of_two_equal_sums_the_one_that_the_provider_divided_is_charged_and_nothing_is_noted() {
         let told = Priced { tokens: Tokens { input: 100, ..Tokens::default() }, usd: Usd(100) };
         let seen = Priced { tokens: Tokens { input: 20, cache_read: 80, ..Tokens::default() }, usd: Usd(28) };
-        let (counted, charge) = Counted::decide(Some(told), Some(seen), 0);
+        let (counted, charge) = Counted::decide(Some(told), Some(seen), 0, Reservation::default());
         assert_eq!((charge, counted.by, counted.note()), (Charge::Seen, CountedBy::Proxy, None));
     }
 
     #[test]
     fn difference_and_unknown_answers_are_noted_and_agreement_is_not() {
-        let note = |told, seen, unclear| Counted::decide(priced(told), priced(seen), unclear).0.note();
+        let decide = |told, seen, unclear| Counted::decide(told, seen, unclear, Reservation::default());
+        let note = |told, seen, unclear| decide(priced(told), priced(seen), unclear).0.note();
         assert_eq!(note(Some((10, 7)), Some((10, 7)), 0), None);
         assert_eq!(note(None, Some((10, 7)), 0), None);
         let differs = note(Some((10, 7)), Some((11, 8)), 1).expect("a note");

@@ -115,7 +115,7 @@ impl Run<'_> {
         // Who was turned away every time has used nothing, and that is known.
         let has_seen = seen.told > 0 || seen.refused > 0 || seen.tokens() != Tokens::default();
         let sum = has_seen.then(|| Priced { tokens: seen.tokens(), usd: seen.cost(prices) });
-        let (counted, charge) = Counted::decide(told, sum, seen.unclear);
+        let (counted, charge) = Counted::decide(told, sum, seen.unclear, seen.guess(prices));
         let (count, models, least) = match (charge, told, sum) {
             (Charge::Told, Some(told), _) => (Some(told), models, Reservation::default()),
             (Charge::Seen, _, Some(sum)) => (Some(sum), seen.models.as_slice(), Reservation::default()),

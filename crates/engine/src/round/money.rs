@@ -14,11 +14,17 @@ use loopwright_core::units::{Span, Usd};
 const OUTPUT_MAX: u64 = 512 << 20;
 
 impl Run<'_> {
-    /// One start's share of the round, and no more than a single start or the attempt may cost.
+    /// One start's share of the round, and no more than a single start or the attempt may cost. Where the round has no ceiling,
+    /// the day's bounds what is taken in its place: a loop that says neither is not kept from starting.
     pub(super) fn reservation(&self) -> Reservation {
         let spec = self.spec();
+        let (round, day) = (&spec.budget.round, &spec.budget.day);
+        let unsaid = Allowance {
+            usd: day.usd.filter(|_| round.usd.is_none()),
+            tokens: day.tokens.filter(|_| round.tokens.is_none()),
+        };
         let roles = if spec.check == CheckMode::None { 1 } else { 2 };
-        let share = budget::reservation(&spec.budget.round, spec.attempts, roles);
+        let share = budget::reservation(round, spec.attempts, roles).at_most(unsaid);
         share.at_most(spec.budget.role.allowance()).at_most(spec.budget.attempt.allowance())
     }
 
