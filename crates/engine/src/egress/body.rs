@@ -9,6 +9,8 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use tokio::time::{Instant, Sleep, sleep_until};
 
@@ -37,20 +39,32 @@ pub(super) struct Metered {
     account: Account,
     direction: Direction,
     silence: Pin<Box<Sleep>>,
+    told: Option<Arc<AtomicU64>>,
+    passed: u64,
 }
 
 impl Metered {
     pub(super) fn new(body: Incoming, account: Account, direction: Direction) -> Self {
         let silence = Box::pin(sleep_until(Instant::now() + account.idle()));
-        Self { body, account, direction, silence }
+        Self { body, account, direction, silence, told: None, passed: 0 }
     }
 
-    fn charge(&self, bytes: usize) -> Result<(), BodyError> {
-        let charged = match self.direction {
-            Direction::Up => self.account.up(bytes),
-            Direction::Down => self.account.down(bytes),
-        };
-        charged.map_err(Into::into)
+    /// Tells somebody how much of it has passed.
+    pub(super) fn telling(mut self, whom: Option<Arc<AtomicU64>>) -> Self {
+        self.told = whom;
+        self
+    }
+
+    fn charge(&mut self, bytes: usize) -> Result<(), BodyError> {
+        match self.direction {
+            Direction::Up => self.account.up(bytes)?,
+            Direction::Down => self.account.down(bytes)?,
+        }
+        self.passed = self.passed.saturating_add(bytes as u64);
+        if let Some(told) = &self.told {
+            told.fetch_max(self.passed, Ordering::Relaxed);
+        }
+        Ok(())
     }
 }
 

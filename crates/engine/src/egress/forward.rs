@@ -102,7 +102,7 @@ const OURS: [HeaderName; 9] = [
     header::VIA,
 ];
 
-fn strip(headers: &mut HeaderMap) {
+pub(super) fn strip(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
         .iter()

@@ -52,6 +52,7 @@ impl Pass {
     /// The start is over: the token is worth nothing from now on, whoever still holds this.
     pub(crate) fn end(&self) {
         self.shared.guests().retain(|guest| !Arc::ptr_eq(&guest.token, &self.token));
+        self.tally.close();
     }
 
     /// What their answers cost.

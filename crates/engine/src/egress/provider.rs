@@ -8,7 +8,7 @@ use super::key::Key;
 use super::ledger::{Account, Purse};
 use super::serve::refusal;
 use super::shared::Shared;
-use super::usage::{Answer, Form, Tally};
+use super::usage::{Answer, Form, NoRoom, Tally};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -23,6 +23,14 @@ const ASKS: [&str; 5] =
 
 /// Every header that a token may come in, and that a key may leave in.
 const HEADERS: [&str; 4] = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
+
+/// Headers that some servers take for the method of a request, whatever its first line says.
+const METHODS: [&str; 3] = ["x-http-method-override", "x-http-method", "x-method-override"];
+
+/// Parts of a query that some servers take for a key, or for headers and the method of the request: who asks is who the start
+/// belongs to, and nobody else's account is a place to send things to.
+const QUERY_KEYS: [&str; 9] =
+    ["key", "api_key", "api-key", "apikey", "access_token", "oauth_token", "token", "$httpheaders", "$httpmethod"];
 
 /// Puts a key into the header that its provider wants it in.
 fn put(style: KeyStyle, key: &Key, headers: &mut HeaderMap) {
@@ -186,8 +194,17 @@ pub(super) async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> 
         deny(Why::Provider);
         return refusal(StatusCode::FORBIDDEN, &format!("{method} {inner} is not passed on to a provider"));
     }
-    let size = request.body().size_hint().lower();
-    let answer = counts(&method, &inner).then(|| Answer::new(tally, model_of(&inner), size));
+    let answer = match counts(&method, &inner) {
+        true => match tally.place(request.body().size_hint().exact()).await {
+            Ok(place) => Some(Answer::new(place, model_of(&inner))),
+            Err(no_room) => {
+                let (status, why) = no_way(no_room);
+                deny(why);
+                return refusal(status, why.text());
+            }
+        },
+        false => None,
+    };
     match pass_on(shared, provider, &inner, request, answer).await {
         Ok(response) => response,
         Err(text) => refusal(StatusCode::BAD_GATEWAY, &text),
@@ -209,9 +226,16 @@ fn admitted(shared: &Shared, provider: &Provider, headers: &HeaderMap) -> Result
         return Err((StatusCode::FORBIDDEN, Why::Role));
     }
     if guest.tally.passed().is_some() {
-        return Err((StatusCode::FORBIDDEN, Why::Ceiling));
+        return Err(no_way(NoRoom::Ceiling));
     }
     Ok(guest.tally.clone())
+}
+
+fn no_way(no_room: NoRoom) -> (StatusCode, Why) {
+    match no_room {
+        NoRoom::Ceiling => (StatusCode::FORBIDDEN, Why::Ceiling),
+        NoRoom::Closed => (StatusCode::UNAUTHORIZED, Why::Token),
+    }
 }
 
 /// Whether a request may cost something: what asks a model, and not what only counts or lists.
@@ -249,12 +273,15 @@ async fn pass_on(
     let method = request.method().as_str().to_owned();
     let account = Account::new(&shared.ledger, shared.limits, Purse::Providers, (&whom, provider.target.port), &method);
     let (parts, body) = request.into_parts();
-    let mut outward = Request::new(Metered::new(body, account.clone(), Direction::Up));
+    let body = Metered::new(body, account.clone(), Direction::Up).telling(answer.as_ref().map(Answer::up));
+    let mut outward = Request::new(body);
     *outward.method_mut() = parts.method;
     *outward.uri_mut() = upstream(provider, path, parts.uri.query())?;
     *outward.headers_mut() = parts.headers;
     let headers = outward.headers_mut();
-    HEADERS.iter().for_each(|name| drop(headers.remove(*name)));
+    // First what the client wants taken off: nothing that is put in below is for it to name.
+    forward::strip(headers);
+    HEADERS.iter().chain(&METHODS).for_each(|name| drop(headers.remove(*name)));
     headers.remove(header::COOKIE);
     // What is packed cannot be searched for the key.
     headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -280,7 +307,30 @@ fn begun(mut answer: Answer, response: &Response<Incoming>) -> Option<Answer> {
     Some(answer)
 }
 
+/// A query without what would say who asks, or for what.
+fn plain_query(query: &str) -> String {
+    let names_key = |part: &&str| {
+        let name = part.split('=').next().unwrap_or_default();
+        QUERY_KEYS.contains(&unescaped(name).to_ascii_lowercase().as_str())
+    };
+    query.split(['&', ';']).filter(|part| !names_key(part)).collect::<Vec<_>>().join("&")
+}
+
+/// A name without its escapes; what is no escape stays.
+fn unescaped(name: &str) -> String {
+    let bytes = name.as_bytes();
+    let (mut out, mut at) = (Vec::with_capacity(bytes.len()), 0);
+    while let Some(&byte) = bytes.get(at) {
+        let digits = bytes.get(at + 1..at + 3).filter(|_| byte == b'%').and_then(|two| std::str::from_utf8(two).ok());
+        let escaped = digits.and_then(|two| u8::from_str_radix(two, 16).ok());
+        out.push(escaped.unwrap_or(byte));
+        at += if escaped.is_some() { 3 } else { 1 };
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
 fn upstream(provider: &Provider, path: &str, query: Option<&str>) -> Result<Uri, String> {
+    let query = query.map(plain_query).filter(|query| !query.is_empty());
     let query = query.map(|query| format!("?{query}")).unwrap_or_default();
     format!("{}{path}{query}", provider.base).parse().map_err(|_| "the path cannot be sent on".to_owned())
 }
@@ -330,6 +380,21 @@ mod tests {
             ProviderError::Clear("anthropic".to_owned())
         );
         assert!(!format!("{:?}", provider("https://x.org")).contains("sk-1"));
+    }
+
+    #[test]
+    fn query_says_nothing_of_who_asks() {
+        for (query, passed) in [
+            ("alt=sse", "alt=sse"),
+            ("beta=true&key=evil", "beta=true"),
+            ("K%65y=evil&alt=sse&access_token=evil", "alt=sse"),
+            ("alt=sse;key=evil", "alt=sse"),
+            ("%24httpHeaders=x-goog-api-key%3Aevil&pageToken=7", "pageToken=7"),
+            ("api-version=2026-01-01&%zz=1", "api-version=2026-01-01&%zz=1"),
+            ("key=evil", ""),
+        ] {
+            assert_eq!(plain_query(query), passed);
+        }
     }
 
     #[test]

@@ -65,6 +65,23 @@ async fn answer_without_a_word_of_its_use_leaves_the_start_charged_with_its_rese
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn request_that_does_not_say_how_long_it_is_counts_by_what_was_sent_of_it() {
+    let ask = "curl -sS -H \"x-api-key: $LOOPWRIGHT_PROVIDER_TOKEN\" -H 'Transfer-Encoding: chunked' --data-binary @-";
+    let script = format!("head -c 3000000 /dev/zero | {ask} $LOOPWRIGHT_PROVIDERS/models/v1/messages; exit 0");
+    let (_, report) = round(reporting(), &script, |_| says("{}")).await;
+    assert!(!report.spend.known && report.spend.tokens.total() >= 1_001_000, "{:?}", report.spend);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_requests_than_may_be_under_way_at_once_wait_for_each_other_and_are_all_answered() {
+    let ask = format!("{ASK} $LOOPWRIGHT_PROVIDERS/models/v1/messages");
+    let script = format!("for n in $(seq 40); do {ask} & done; wait; exit 0");
+    let (site, report) = round(reporting(), &script, |_| says(ANSWER)).await;
+    assert_eq!((site.heard().len(), report.spend.tokens.total()), (40, 4_000), "{}", report.render());
+    assert!(report.spend.known, "{:?}", report.spend);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_is_turned_away_every_time_has_used_nothing_and_that_is_known() {
     let ask = format!("{ASK} $LOOPWRIGHT_PROVIDERS/models/v1/messages");
     let no = |_: &Heard| {

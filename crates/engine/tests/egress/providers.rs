@@ -83,6 +83,22 @@ async fn without_the_rounds_token_nothing_is_passed_on() {
 }
 
 #[tokio::test]
+async fn client_says_neither_who_asks_nor_by_which_method_nor_what_the_proxy_puts_in() {
+    let (site, proxy, token) = upstream(KeyStyle::XApiKey, "", |_| says("an answer")).await;
+    let shown = format!(
+        "Authorization: Bearer {token}\r\nConnection: x-api-key, accept-encoding\r\nAccept-Encoding: gzip\r\n\
+         X-HTTP-Method-Override: DELETE\r\n"
+    );
+    let path = "models/v1/messages?beta=true&key=another-account&%24httpHeaders=x-api-key%3Aanother-account";
+    let answer = ask(&proxy, "POST", path, &shown, "a question").await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let heard = &site.heard()[0];
+    assert_eq!((heard.path.as_str(), heard.header("x-api-key")), ("/v1/messages?beta=true", Some(KEY)), "{heard:?}");
+    assert_eq!((heard.header("accept-encoding"), heard.header("x-http-method-override")), (Some("identity"), None));
+    assert!(!format!("{heard:?}").contains("another-account"), "{heard:?}");
+}
+
+#[tokio::test]
 async fn only_what_asks_a_model_is_passed_on() {
     let (site, proxy, token) = upstream(KeyStyle::Bearer, "", |_| says("an answer")).await;
     let shown = format!("Authorization: Bearer {token}\r\n");

@@ -3,14 +3,23 @@
 use super::events::Events;
 use super::fields::Fields;
 use super::scan::{Doc, Scan};
-use super::tally::Tally;
+use super::tally::{Place, TOKEN_BYTES, Tally};
 use loopwright_core::budget::Tokens;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The least that an answer counts as which does not say what it cost, in tokens: also what is told later, or elsewhere, is
 /// held against the ceilings.
 const GUESS_MIN: u64 = 1_000;
-/// How many bytes are taken for a token, at the dearest.
-const TOKEN_BYTES: u64 = 3;
+/// What is put behind the name of a model that answered at a dearer tier: nobody knows that price, unless somebody wrote it
+/// down for the whole name.
+const DEARER: &str = "-fast";
+
+/// Tiers that cost what the table says, or less. What a provider calls otherwise costs more, or nobody knows.
+const USUAL_TIERS: [&str; 5] = ["auto", "default", "standard", "flex", "batch"];
+
+/// Events that come before anything of the answer does.
+const PRELUDES: [&str; 4] = ["response.created", "response.in_progress", "response.queued", "ping"];
 
 /// How an answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +34,8 @@ pub(crate) enum Form {
 #[derive(Debug)]
 pub(crate) struct Answer {
     tally: Tally,
+    /// Until all was told.
+    place: Option<Place>,
     events: Option<Events>,
     scan: Scan,
     fields: Option<Fields>,
@@ -35,17 +46,22 @@ pub(crate) struct Answer {
     in_parts: bool,
     is_odd: bool,
     is_told: bool,
-    /// Bytes of the request and of the answer so far.
-    up: u64,
+    /// Something of the answer itself came, and not only that it begins.
+    has_begun: bool,
+    /// It was given faster than usual, for more money.
+    is_dear: bool,
+    /// Bytes of the request, as far as it was sent, and of the answer so far.
+    up: Arc<AtomicU64>,
     down: u64,
 }
 
 impl Answer {
-    /// For a request of this size that is about to be sent; the model is the one of its path, where there is one.
-    pub(crate) fn new(tally: Tally, model: Option<&str>, up: u64) -> Self {
-        tally.begins();
+    /// For a request that is about to be sent; the model is the one of its path, where there is one.
+    pub(crate) fn new(place: Place, model: Option<&str>) -> Self {
         Self {
-            tally,
+            tally: place.tally(),
+            up: Arc::new(AtomicU64::new(place.bytes)),
+            place: Some(place),
             events: None,
             scan: Scan::default(),
             fields: None,
@@ -54,14 +70,21 @@ impl Answer {
             in_parts: false,
             is_odd: false,
             is_told: false,
-            up,
+            has_begun: false,
+            is_dear: false,
             down: 0,
         }
+    }
+
+    /// What of the request was sent, to be kept by whoever sends it: one that does not say how long it is may be long.
+    pub(crate) fn up(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.up)
     }
 
     /// The provider did not take the request: that costs nothing.
     pub(crate) fn refused(mut self) {
         self.is_told = true;
+        self.place = None;
         self.tally.refused();
     }
 
@@ -94,9 +117,13 @@ impl Answer {
         if let Some(model) = doc.model.filter(|model| !model.is_empty()) {
             self.model = model;
         }
+        self.is_dear |= doc.tier.is_some_and(|tier| !USUAL_TIERS.contains(&tier.as_str()));
         let has_usage = doc.usage.is_some();
         match doc.usage {
-            Some(Ok(fields)) => self.fields = Some(self.fields.unwrap_or_default().most(fields)),
+            Some(Ok(fields)) => {
+                self.is_dear |= fields.is_fast();
+                self.fields = Some(self.fields.unwrap_or_default().most(fields));
+            }
             Some(Err(_)) => self.is_odd = true,
             None => (),
         }
@@ -105,11 +132,20 @@ impl Answer {
             Some("message_start") => self.in_parts = true,
             Some("message_delta") if has_usage => self.told(),
             Some("response.completed" | "response.incomplete") if has_usage => self.told(),
-            Some("error" | "response.failed") => self.told(),
+            Some("error" | "response.failed") => self.failed(),
             // Chat completions have no type, and tell their use once, at their end.
             None if has_usage && self.events.is_some() && !self.is_running() => self.told(),
-            Some(_) | None if doc.is_error => self.told(),
-            Some(_) | None => (),
+            Some(_) | None if doc.is_error => self.failed(),
+            Some(kind) => self.has_begun |= !PRELUDES.contains(&kind),
+            None => self.has_begun = true,
+        }
+    }
+
+    /// An error in the place of an answer costs what was told before it; an answer that broke off without a word of its use
+    /// may have cost anything.
+    fn failed(&mut self) {
+        if self.fields.is_some() || !self.has_begun {
+            self.told();
         }
     }
 
@@ -120,7 +156,8 @@ impl Answer {
 
     fn count(&mut self) {
         let Some(fields) = self.fields else { return };
-        let now = (self.model.clone(), fields.tokens());
+        let model = if self.is_dear { format!("{}{DEARER}", self.model) } else { self.model.clone() };
+        let now = (model, fields.tokens());
         if self.counted.as_ref() != Some(&now) {
             self.tally.count(self.counted.as_ref(), &now);
             self.counted = Some(now);
@@ -136,6 +173,7 @@ impl Answer {
         if !self.is_told {
             self.is_told = true;
             self.tally.told();
+            self.place = None;
         }
         self.tally.judge();
     }
@@ -145,7 +183,8 @@ impl Drop for Answer {
     fn drop(&mut self) {
         if !self.is_told {
             let output = (self.down / TOKEN_BYTES).max(GUESS_MIN);
-            let guess = Tokens { input: self.up / TOKEN_BYTES, output, ..Tokens::default() };
+            let input = self.up.load(Ordering::Relaxed) / TOKEN_BYTES;
+            let guess = Tokens { input, output, ..Tokens::default() };
             // What it did tell is counted already.
             let told = self.counted.as_ref().map(|(_, tokens)| *tokens).unwrap_or_default();
             let guess = guess.less(Tokens { input: told.input.saturating_add(told.cache_read), ..told });

@@ -23,6 +23,8 @@ pub(super) struct Fields {
     tools: u64,
     /// It is told anew in every part of an answer (Gemini).
     is_running: bool,
+    /// The answer was given faster than usual, for more money (Anthropic).
+    is_fast: bool,
 }
 
 impl Fields {
@@ -47,6 +49,7 @@ impl Fields {
             thoughts: or_none(figure(&["/thoughtsTokenCount"])?),
             tools: or_none(figure(&["/toolUsePromptTokenCount"])?),
             is_running: figure(&["/promptTokenCount", "/candidatesTokenCount"])?.is_some(),
+            is_fast: value.get("speed").and_then(Value::as_str).is_some_and(|speed| speed != "standard"),
         })
     }
 
@@ -61,7 +64,13 @@ impl Fields {
             thoughts: self.thoughts.max(other.thoughts),
             tools: self.tools.max(other.tools),
             is_running: self.is_running || other.is_running,
+            is_fast: self.is_fast || other.is_fast,
         }
+    }
+
+    /// Whether it costs more than the model usually does.
+    pub(super) fn is_fast(self) -> bool {
+        self.is_fast
     }
 
     /// Whether more of the same may follow in a later part of the answer.

@@ -10,4 +10,4 @@ mod tally;
 mod tests;
 
 pub(crate) use answer::{Answer, Form};
-pub(crate) use tally::{Bounds, Count, Tally};
+pub(crate) use tally::{Bounds, Count, NoRoom, Tally};

@@ -17,6 +17,8 @@ pub(super) struct Doc {
     pub(super) kind: Option<String>,
     /// The model.
     pub(super) model: Option<String>,
+    /// The tier of service that it was given at (OpenAI).
+    pub(super) tier: Option<String>,
     /// Its usage.
     pub(super) usage: Option<Result<Fields, Odd>>,
     /// It tells of an error.
@@ -31,6 +33,7 @@ enum Key {
     Kind,
     Model,
     Usage,
+    Tier,
     /// What providers wrap their answer in.
     Wrap,
     Error,
@@ -42,6 +45,7 @@ impl Key {
             b"type" => Self::Kind,
             b"model" | b"modelVersion" => Self::Model,
             b"usage" | b"usageMetadata" => Self::Usage,
+            b"service_tier" => Self::Tier,
             b"message" | b"response" => Self::Wrap,
             b"error" => Self::Error,
             _ => Self::Other,
@@ -161,7 +165,8 @@ impl Scan {
     fn text_begins(&mut self) {
         self.mode = Mode::Text;
         self.text_is_key = self.wants_key;
-        let is_wanted = if self.text_is_key { self.matters() } else { matches!(self.key, Key::Kind | Key::Model) };
+        let is_wanted =
+            if self.text_is_key { self.matters() } else { matches!(self.key, Key::Kind | Key::Model | Key::Tier) };
         self.text = is_wanted.then(Vec::new);
         if !self.text_is_key && self.key == Key::Error {
             self.doc.is_error = true;
@@ -179,6 +184,7 @@ impl Scan {
         match self.key {
             Key::Kind => self.doc.kind = value.or(self.doc.kind.take()),
             Key::Model => self.doc.model = value.or(self.doc.model.take()),
+            Key::Tier => self.doc.tier = value.or(self.doc.tier.take()),
             Key::Usage | Key::Wrap | Key::Error | Key::Other => (),
         }
         self.key = Key::Other;
@@ -201,7 +207,7 @@ impl Scan {
             (Key::Usage, Level::Object) if self.capture.is_none() => self.capture = Some((self.depth, b"{".to_vec())),
             (Key::Wrap, Level::Object) => self.wrapped = true,
             (Key::Error, Level::Object) => self.doc.is_error = true,
-            (Key::Usage | Key::Wrap | Key::Error | Key::Kind | Key::Model | Key::Other, _) => (),
+            (Key::Usage | Key::Wrap | Key::Error | Key::Kind | Key::Model | Key::Tier | Key::Other, _) => (),
         }
         if self.depth < LEVELS {
             let bit = 1 << self.depth;

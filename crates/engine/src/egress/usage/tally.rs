@@ -5,10 +5,14 @@ use loopwright_core::budget::{BudgetLimit, ModelTokens, Reservation, Tokens};
 use loopwright_core::prices::Prices;
 use loopwright_core::units::Usd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
-/// How many models one start may name; more are no list but a flood, and count for the last one.
+/// How many models one start may name; more are no list but a flood, and cost what an unknown one does.
 const MODELS_MAX: usize = 64;
+/// How many requests of one start are under way at once; further ones wait. Each may pass a ceiling by its whole answer.
+const REQUESTS_MAX: u32 = 16;
+/// How many bytes are taken for a token, at the dearest.
+pub(super) const TOKEN_BYTES: u64 = 3;
 
 /// What one start may use.
 #[derive(Debug, Clone)]
@@ -38,6 +42,8 @@ pub(crate) struct Count {
     pub(crate) guessed: Vec<ModelTokens>,
     /// Requests under way.
     pub(super) open: u32,
+    /// What was sent with them, in tokens.
+    pub(super) sent: u64,
 }
 
 impl Count {
@@ -67,10 +73,11 @@ fn cost(models: &[ModelTokens], prices: &Prices) -> Usd {
 fn of<'m>(models: &'m mut Vec<ModelTokens>, model: &str) -> &'m mut Tokens {
     let known = models.iter().position(|used| used.model == model);
     let at = known.unwrap_or_else(|| {
-        if models.len() < MODELS_MAX {
-            models.push(ModelTokens { model: model.to_owned(), tokens: Tokens::default() });
-        }
-        models.len() - 1
+        let named = if models.len() < MODELS_MAX { model } else { "" };
+        models.iter().position(|used| used.model == named).unwrap_or_else(|| {
+            models.push(ModelTokens { model: named.to_owned(), tokens: Tokens::default() });
+            models.len() - 1
+        })
     });
     &mut models[at].tokens
 }
@@ -79,6 +86,56 @@ fn of<'m>(models: &'m mut Vec<ModelTokens>, model: &str) -> &'m mut Tokens {
 struct State {
     count: Count,
     bounds: Option<Bounds>,
+    /// The start is over.
+    is_closed: bool,
+}
+
+impl State {
+    /// Whether one more request may be under way: the first always, others while all of them together cannot pass the ceiling
+    /// by what they send. One that does not say how long it is may be of any length.
+    fn has_room(&self, tokens: Option<u64>) -> bool {
+        if self.count.open == 0 {
+            return true;
+        }
+        let Some(tokens) = tokens.filter(|_| self.count.open < REQUESTS_MAX) else { return false };
+        let Some((bounds, most)) = self.bounds.as_ref().and_then(|bounds| Some((bounds, bounds.tokens?))) else {
+            return true;
+        };
+        let used = self.count.tokens().total().saturating_add(self.count.guess(&bounds.prices).tokens);
+        used.saturating_add(self.count.sent).saturating_add(tokens) <= most
+    }
+}
+
+/// Why a request may not be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoRoom {
+    /// A ceiling was passed.
+    Ceiling,
+    /// The start is over.
+    Closed,
+}
+
+/// The place of one request that is under way.
+#[derive(Debug)]
+pub(crate) struct Place {
+    tally: Tally,
+    tokens: u64,
+    /// How long the request said that it is.
+    pub(super) bytes: u64,
+}
+
+impl Place {
+    pub(super) fn tally(&self) -> Tally {
+        self.tally.clone()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let count = &mut self.tally.state().count;
+        (count.open, count.sent) = (count.open.saturating_sub(1), count.sent.saturating_sub(self.tokens));
+        self.tally.news.notify_waiters();
+    }
 }
 
 /// The count of one start; clones are the same.
@@ -86,11 +143,13 @@ struct State {
 pub(crate) struct Tally {
     state: Arc<Mutex<State>>,
     over: Arc<watch::Sender<Option<BudgetLimit>>>,
+    /// A request ended, or none may be made any more.
+    news: Arc<Notify>,
 }
 
 impl Default for Tally {
     fn default() -> Self {
-        Self { state: Arc::default(), over: Arc::new(watch::Sender::new(None)) }
+        Self { state: Arc::default(), over: Arc::new(watch::Sender::new(None)), news: Arc::default() }
     }
 }
 
@@ -108,14 +167,50 @@ impl Tally {
 
     /// What was counted so far. What is under way is unclear: nobody will hear the rest of it for this start.
     pub(crate) fn so_far(&self) -> Count {
-        let count = self.state().count.clone();
-        Count { unclear: count.unclear.saturating_add(count.open), open: 0, ..count }
+        let mut count = self.state().count.clone();
+        if count.sent > 0 {
+            let guessed = of(&mut count.guessed, "");
+            guessed.input = guessed.input.saturating_add(count.sent);
+        }
+        Count { unclear: count.unclear.saturating_add(count.open), open: 0, sent: 0, ..count }
     }
 
-    /// A request is about to leave.
-    pub(super) fn begins(&self) {
-        let count = &mut self.state().count;
-        count.open = count.open.saturating_add(1);
+    /// The start is over: nothing more is asked for it.
+    pub(crate) fn close(&self) {
+        self.state().is_closed = true;
+        self.news.notify_waiters();
+    }
+
+    /// Waits until a request of this size in bytes, where that is known, may leave.
+    pub(crate) async fn place(&self, size: Option<u64>) -> Result<Place, NoRoom> {
+        loop {
+            let news = self.news.notified();
+            tokio::pin!(news);
+            news.as_mut().enable();
+            if self.passed().is_some() {
+                return Err(NoRoom::Ceiling);
+            }
+            if let Some(place) = self.place_now(size)? {
+                return Ok(place);
+            }
+            news.await;
+        }
+    }
+
+    /// The same, or none when others have to end first.
+    pub(super) fn place_now(&self, size: Option<u64>) -> Result<Option<Place>, NoRoom> {
+        let state = &mut *self.state();
+        if state.is_closed {
+            return Err(NoRoom::Closed);
+        }
+        let tokens = size.map(|bytes| bytes / TOKEN_BYTES);
+        if !state.has_room(tokens) {
+            return Ok(None);
+        }
+        let tokens = tokens.unwrap_or(0);
+        state.count.open = state.count.open.saturating_add(1);
+        state.count.sent = state.count.sent.saturating_add(tokens);
+        Ok(Some(Place { tally: self.clone(), tokens, bytes: size.unwrap_or(0) }))
     }
 
     /// The ceiling that was passed.
@@ -144,20 +239,20 @@ impl Tally {
 
     pub(super) fn told(&self) {
         let count = &mut self.state().count;
-        (count.told, count.open) = (count.told.saturating_add(1), count.open.saturating_sub(1));
+        count.told = count.told.saturating_add(1);
     }
 
     /// An answer of which nobody knows what it cost, and what it may have.
     pub(super) fn unclear(&self, model: &str, guess: Tokens) {
         let count = &mut self.state().count;
-        (count.unclear, count.open) = (count.unclear.saturating_add(1), count.open.saturating_sub(1));
+        count.unclear = count.unclear.saturating_add(1);
         let guessed = of(&mut count.guessed, model);
         *guessed = guessed.plus(guess);
     }
 
     pub(super) fn refused(&self) {
         let count = &mut self.state().count;
-        (count.refused, count.open) = (count.refused.saturating_add(1), count.open.saturating_sub(1));
+        count.refused = count.refused.saturating_add(1);
     }
 
     /// Holds what was counted against the ceilings. What has passed one stays so.
@@ -177,6 +272,7 @@ impl Tally {
         };
         if limit.is_some() {
             self.over.send_if_modified(|over| over.is_none() && std::mem::replace(over, limit).is_none());
+            self.news.notify_waiters();
         }
     }
 }

@@ -32,10 +32,16 @@ const GEMINI: &str = concat!(
     "\"thoughtsTokenCount\":10,\"totalTokenCount\":2060},\"modelVersion\":\"gemini-a\"}\r\n\r\n",
 );
 
+/// A request of 300 bytes.
+fn asked(tally: &Tally) -> Answer {
+    let place = tally.place_now(Some(300)).expect("no ceiling was passed").expect("nobody is in the way");
+    Answer::new(place, None)
+}
+
 /// The count of one answer that comes in these parts, and ends.
 fn counted<'a>(form: Form, parts: impl IntoIterator<Item = &'a [u8]>) -> Count {
     let tally = Tally::default();
-    let mut answer = Answer::new(tally.clone(), None, 300);
+    let mut answer = asked(&tally);
     answer.begins(form);
     parts.into_iter().for_each(|part| answer.push(part));
     answer.ended();
@@ -126,7 +132,7 @@ fn unclear_answers_are_held_against_the_ceilings_by_their_size_so_that_silence_i
     tally.bound(Bounds { tokens: Some(5_000), usd: None, meter: Meter::default(), prices });
     for answers in 1.. {
         // As a provider does that works in the background: it takes the request and says nothing.
-        let mut answer = Answer::new(tally.clone(), None, 300);
+        let mut answer = asked(&tally);
         answer.begins(Form::Document);
         answer.push(b"{\"status\":\"queued\",\"usage\":null}");
         answer.ended();
@@ -142,7 +148,7 @@ fn unclear_answers_are_held_against_the_ceilings_by_their_size_so_that_silence_i
 #[test]
 fn request_that_is_under_way_when_the_count_is_taken_is_unclear() {
     let tally = Tally::default();
-    let answer = Answer::new(tally.clone(), None, 300);
+    let answer = asked(&tally);
     assert_eq!((tally.so_far().unclear, tally.so_far().told), (1, 0));
     answer.refused();
     assert_eq!((tally.so_far().unclear, tally.so_far().refused), (0, 1));
@@ -165,7 +171,7 @@ fn long_answer_and_deep_nesting_are_passed_over_in_bounded_memory() {
     let deep = format!("\"deep\":{}{},", "[{\"usage\":".repeat(5_000), "1".to_owned() + &"}]".repeat(5_000));
     let end = "\"model\":\"m\",\"usage\":{\"input_tokens\":1,\"output_tokens\":2}}}\n\n";
     let tally = Tally::default();
-    let mut answer = Answer::new(tally.clone(), None, 300);
+    let mut answer = asked(&tally);
     answer.begins(Form::Events);
     [long.as_str(), &deep, end].iter().for_each(|part| answer.push(part.as_bytes()));
     assert_eq!(tally.so_far(), told("m", [1, 2, 0, 0]));
@@ -182,7 +188,7 @@ fn ceiling_is_held_against_whole_answers_and_stays_passed() {
     };
     tally.bound(bounds);
     let one = |end: usize| {
-        let mut answer = Answer::new(tally.clone(), None, 300);
+        let mut answer = asked(&tally);
         answer.begins(Form::Events);
         answer.push(&MESSAGES.as_bytes()[..end]);
         tally.passed()
@@ -195,10 +201,86 @@ fn ceiling_is_held_against_whole_answers_and_stays_passed() {
 }
 
 fn counted_into(tally: &Tally, text: &str) {
-    let mut answer = Answer::new(tally.clone(), None, 300);
+    let mut answer = asked(tally);
     answer.begins(Form::Events);
     answer.push(text.as_bytes());
     answer.ended();
+}
+
+#[test]
+fn answer_that_breaks_off_with_an_error_and_without_a_word_of_its_use_is_unclear() {
+    let begun = &CHAT[..CHAT.find("data: {\"id\":\"c\",\"model\":\"gpt-b\",\"choices\":[],").expect("it is there")];
+    let error = "data: {\"error\":{\"code\":502},\"model\":\"gpt-b\"}\n\n";
+    let count = counted(Form::Events, [begun.as_bytes(), error.as_bytes()]);
+    assert_eq!((count.told, count.unclear), (0, 1));
+    let created = &RESPONSES[..RESPONSES.find("event: response.completed").expect("it is there")];
+    let delta = "data: {\"type\":\"response.output_text.delta\",\"delta\":\"hi\"}\n\n";
+    let failed = "data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"code\":\"server_error\"}}}\n\n";
+    assert_eq!(counted(Form::Events, [created, failed].map(str::as_bytes)).told, 1, "nothing of it had come");
+    assert_eq!(counted(Form::Events, [created, delta, failed].map(str::as_bytes)).unclear, 1);
+}
+
+#[test]
+fn answers_at_a_dearer_tier_are_not_counted_as_the_usual_model() {
+    for (text, model) in [
+        (r#"{"model":"m","service_tier":"default","usage":{"input_tokens":1,"output_tokens":2}}"#, "m"),
+        (r#"{"model":"m","service_tier":null,"usage":{"input_tokens":1,"output_tokens":2}}"#, "m"),
+        (r#"{"model":"m","service_tier":"priority","usage":{"input_tokens":1,"output_tokens":2}}"#, "m-fast"),
+        (r#"{"response":{"usage":{"input_tokens":1,"output_tokens":2},"model":"m","service_tier":"fast"}}"#, "m-fast"),
+        (r#"{"model":"m","usage":{"input_tokens":1,"output_tokens":2,"speed":"fast"}}"#, "m-fast"),
+        (r#"{"model":"m","usage":{"input_tokens":1,"output_tokens":2,"speed":"standard"}}"#, "m"),
+    ] {
+        assert_eq!(counted(Form::Document, [text.as_bytes()]), told(model, [1, 2, 0, 0]), "{text}");
+    }
+}
+
+#[test]
+fn models_beyond_the_list_cost_what_an_unknown_one_does() {
+    let tally = Tally::default();
+    for at in 0..80 {
+        counted_into(&tally, &CHAT.replace("gpt-b", &format!("cheap-{at}")));
+    }
+    let count = tally.so_far();
+    assert_eq!((count.models.len(), count.told), (65, 80));
+    let unknown = count.models.iter().find(|used| used.model.is_empty()).expect("a line without a name");
+    assert_eq!(unknown.tokens, Tokens { input: 16 * 1200, output: 16 * 60, cache_read: 16 * 800, cache_write: 0 });
+}
+
+#[test]
+fn requests_under_way_together_keep_to_the_ceiling_and_to_a_number() {
+    let prices = Arc::new(Prices::new(std::collections::BTreeMap::new()));
+    let tally = Tally::default();
+    let place = |size| tally.place_now(size).expect("no ceiling was passed");
+    let first = place(Some(3_000_000)).expect("one alone may be of any size");
+    tally.bound(Bounds { tokens: Some(1_100_000), usd: None, meter: Meter::default(), prices });
+    let second = place(Some(240_000)).expect("there is room for 80 000 more");
+    assert!(place(Some(90_000)).is_none(), "and none for 30 000 on top");
+    assert!(place(None).is_none(), "nor for who does not say");
+    drop((first, second));
+    let alone = place(None).expect("one alone may say nothing");
+    let others: Vec<_> = (0..20).map_while(|_| place(Some(3))).collect();
+    assert_eq!(others.len(), 15, "sixteen with the one that is there");
+    drop((alone, others));
+    tally.close();
+    assert!(tally.place_now(Some(3)).is_err(), "the start is over");
+}
+
+#[test]
+fn what_is_under_way_at_the_end_of_a_start_is_not_free() {
+    let tally = Tally::default();
+    let prices = Prices::new(std::collections::BTreeMap::new());
+    let _answer = Answer::new(tally.place_now(Some(3_000_000)).expect("no ceiling").expect("a place"), None);
+    assert_eq!(tally.so_far().guess(&prices).tokens, 1_000_000);
+}
+
+#[test]
+fn request_that_does_not_say_how_long_it_is_counts_as_what_was_sent() {
+    let tally = Tally::default();
+    let prices = Prices::new(std::collections::BTreeMap::new());
+    let answer = Answer::new(tally.place_now(None).expect("no ceiling").expect("a place"), None);
+    answer.up().store(3_000_000, std::sync::atomic::Ordering::Relaxed);
+    drop(answer);
+    assert_eq!(tally.so_far().guess(&prices).tokens, 1_001_000, "with a thousand for the answer that never came");
 }
 
 proptest! {
