@@ -111,11 +111,12 @@ impl Prices {
     }
 
     fn by_beginning(&self, name: &str) -> Option<(Price, Source)> {
-        let own = self.own.iter().map(|(known, price)| (known.as_str(), *price, Source::Own));
-        let list = TABLE.models.iter().map(|(known, row)| (known.as_str(), row.price(), Source::List));
+        let own = self.own.iter().filter(|(known, _)| is_variant(name, known, |word| !DEARER.contains(&word)));
+        let own = own.map(|(known, price)| (known.as_str(), *price, Source::Own));
+        let list = TABLE.models.iter().filter(|(known, _)| is_variant(name, known, is_harmless));
+        let list = list.map(|(known, row)| (known.as_str(), row.price(), Source::List));
         // Of equal names the person's own is the last and wins.
-        let known = list.chain(own).filter(|(known, ..)| is_variant(name, known));
-        known.max_by_key(|(known, ..)| known.len()).map(|(_, price, source)| (price, source))
+        list.chain(own).max_by_key(|(known, ..)| known.len()).map(|(_, price, source)| (price, source))
     }
 }
 
@@ -153,15 +154,48 @@ fn undated(name: &str) -> &str {
     }
 }
 
-/// Words behind a name that make another, dearer model of it.
+/// Words behind a name that make another, dearer model of what a person priced.
 const DEARER: [&str; 3] = ["pro", "fast", "ultra"];
 
-/// Whether a name is a known one with a harmless addition. A further number is another version, of which nothing is known.
-fn is_variant(name: &str, known: &str) -> bool {
+/// Words behind a listed name that make it no dearer. Others may: makers of images and sound, those that search by themselves,
+/// and faster ones cost many times what the model does whose name they begin with.
+const HARMLESS: [&str; 19] = [
+    "preview",
+    "exp",
+    "experimental",
+    "beta",
+    "latest",
+    "free",
+    "chat",
+    "codex",
+    "thinking",
+    "minimal",
+    "low",
+    "medium",
+    "high",
+    "xhigh",
+    "customtools",
+    "lite",
+    "mini",
+    "nano",
+    "small",
+];
+
+fn is_harmless(word: &str) -> bool {
+    HARMLESS.contains(&word) || is_number(word)
+}
+
+fn is_number(word: &str) -> bool {
+    word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether a name is a known one with additions that do not matter. A further number is another version, of which nothing is
+/// known.
+fn is_variant(name: &str, known: &str, does_not_matter: impl Fn(&str) -> bool) -> bool {
     let Some(rest) = name.strip_prefix(known) else { return false };
     let Some(addition) = rest.strip_prefix(['-', ':', '@']) else { return rest.is_empty() };
-    let word = addition.split(['-', ':', '@', '.']).next().unwrap_or_default();
-    !word.is_empty() && !word.bytes().all(|byte| byte.is_ascii_digit()) && !DEARER.contains(&word)
+    let first = addition.split(['-', ':', '@', '.']).next().unwrap_or_default();
+    !is_number(first) && addition.split(['-', ':', '@', '.']).all(does_not_matter)
 }
 
 fn cost(price: &Price, tokens: Tokens) -> Usd {
@@ -203,6 +237,12 @@ mod tests {
             ("gpt-5.5-pro", 30.0, Source::List),
             ("gpt-5.4-pro", 30.0, Source::Dearest),
             ("gpt-5.4-fast", 30.0, Source::Dearest),
+            ("o3-deep-research", 30.0, Source::Dearest),
+            ("gemini-3-pro-image-preview", 30.0, Source::Dearest),
+            ("gemini-2.5-flash-preview-tts", 30.0, Source::Dearest),
+            ("gpt-4o-audio-preview-2025-06-03", 30.0, Source::Dearest),
+            ("claude-opus-5-5-fast", 30.0, Source::Dearest),
+            ("gpt-4.1-nano-2025-04-14", 2.0, Source::List),
             ("gpt-5.9", 30.0, Source::Dearest),
             ("claude-opus-5-9", 30.0, Source::Dearest),
             ("gpt-50", 30.0, Source::Dearest),
@@ -224,6 +264,8 @@ mod tests {
             ("anthropic/claude-opus-5-5-20260901", 7),
             ("opus", 7),
             ("claude-opus-5-5-thinking", 7),
+            ("claude-opus-5-5-by-our-gateway", 7),
+            ("claude-opus-5-5-fast", 99_000_000),
             ("my-model", 99_000_000),
             ("nobody", 99_000_000),
         ] {
