@@ -4,7 +4,7 @@
 mod reset;
 mod words;
 
-pub use reset::reset_in;
+pub use reset::{is_reset, reset_in};
 
 use serde::{Deserialize, Serialize};
 use words::Opens;

@@ -33,6 +33,12 @@ const BEFORE_SPAN: [&str; 15] = [
 const BEFORE_MOMENT: [&str; 8] =
     ["resets at", "resets_at", "reset_at", "reset at", "resets on", "resets", "try again at", "available at"];
 
+/// Whether a moment at which a limit is said to end is one that a provider may mean: not past, nor beyond any window.
+#[must_use]
+pub fn is_reset(at_ms: i64, now_ms: i64) -> bool {
+    (now_ms..=now_ms.saturating_add(AHEAD_MAX_MS)).contains(&at_ms)
+}
+
 /// When what the words tell of is over, in milliseconds since 1970. Nothing that lies in the past or beyond any window.
 #[must_use]
 pub fn reset_in(text: &str, now_ms: i64) -> Option<i64> {
@@ -46,7 +52,7 @@ pub fn reset_in(text: &str, now_ms: i64) -> Option<i64> {
     let spans = after(&BEFORE_SPAN).into_iter().filter_map(|rest| now_ms.checked_add(span(rest)?));
     let moments = after(&BEFORE_MOMENT).into_iter().filter_map(|rest| moment(rest, now_ms));
     let bars = text.match_indices('|').filter_map(|(at, _)| epoch(text[at + 1..].trim_start()));
-    spans.chain(moments).chain(bars).find(|at| (now_ms..=now_ms.saturating_add(AHEAD_MAX_MS)).contains(at))
+    spans.chain(moments).chain(bars).find(|at| is_reset(*at, now_ms))
 }
 
 /// What follows a key, without what may stand between.

@@ -6,7 +6,7 @@ use super::{AgentEvent, AgentLog, AgentOutcome, Invocation, Told};
 use crate::clock::{Clock, SystemClock};
 use crate::proc::{Captured, Ended, Flow, How, Stream};
 use loopwright_core::budget::{BudgetLimit, ModelTokens, Tokens, Usage};
-use loopwright_core::provider::{ProviderTrouble, TroubleKind};
+use loopwright_core::provider::{ProviderTrouble, TroubleKind, is_reset};
 use loopwright_core::units::Usd;
 use std::time::Duration;
 
@@ -231,10 +231,12 @@ impl<'a> Hearing<'a> {
         }
     }
 
-    /// Trouble that is a limit ends then, where its words did not say when.
+    /// Trouble that is a limit ends then, where its words did not say when, and that can be meant: nobody waits for years
+    /// because of a slip in a header.
     pub(super) fn trouble_until(&mut self, at_ms: i64) {
         if let Some(trouble) = &mut self.told.trouble
             && trouble.kind == TroubleKind::RateLimited
+            && is_reset(at_ms, self.clock.now_ms())
         {
             trouble.retry_at_ms.get_or_insert(at_ms);
         }

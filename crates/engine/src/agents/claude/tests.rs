@@ -121,7 +121,7 @@ fn recorded_streams_mean_what_happened() {
         429-retry-after          rate-limited 429             0+0+0 → 0                turns 0
         429-then-well            Exited(0)                    2400+1600+0 → 120        turns 2
         429-usage-limit-text     rate-limited 429             0+0+0 → 0                turns 0
-        429-usage-limit          rate-limited 429 in 105238000 s 0+0+0 → 0                turns 0
+        429-usage-limit          rate-limited 429             0+0+0 → 0                turns 0
         429                      rate-limited 429             0+0+0 → 0                turns 0
         500                      server 500                   0+0+0 → 0                turns 0
         529                      overloaded 529               0+0+0 → 0                turns 0
@@ -211,6 +211,17 @@ fn window_of_a_subscription_says_when_it_opens() {
     let end = r#"{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"limit"}"#;
     let trouble = heard(&[window, end]).0.told.trouble.expect("trouble");
     assert_eq!((trouble.kind, trouble.retry_at_ms), (TroubleKind::RateLimited, Some(1_794_765_600_000)));
+}
+
+#[test]
+fn window_that_opens_beyond_any_window_is_not_waited_for() {
+    let end = r#"{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"limit"}"#;
+    // Milliseconds for seconds, the end of time, the past.
+    for at in ["1794765600000", "9223372036854775", "1294765600", "-1"] {
+        let window = format!(r#"{{"type":"rate_limit_event","rate_limit_info":{{"resetsAt":{at}}}}}"#);
+        let trouble = heard(&[&window, end]).0.told.trouble.expect("trouble");
+        assert_eq!((trouble.kind, trouble.retry_at_ms), (TroubleKind::RateLimited, None), "{at}");
+    }
 }
 
 #[tokio::test]

@@ -221,6 +221,11 @@ fn error_says_when_to_come_back_and_ends_the_program() {
     let trouble = heard(&[START, error]).told.trouble.expect("trouble");
     assert_eq!((trouble.kind, trouble.status), (TroubleKind::RateLimited, Some(429)));
     assert_eq!(trouble.retry_at_ms, Some(crate::agents::testing::NOW_MS + 90_000));
+    for wait in ["31536000", "18446744073709551615", "-5", "Wed, 21 Oct 2026 07:28:00 GMT", "soon"] {
+        let error = error.replace("\"90\"", &format!("\"{wait}\""));
+        let trouble = heard(&[START, &error]).told.trouble.expect("trouble");
+        assert_eq!((trouble.kind, trouble.retry_at_ms), (TroubleKind::RateLimited, None), "{wait}");
+    }
 }
 
 #[test]
