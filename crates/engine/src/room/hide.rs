@@ -50,13 +50,24 @@ fn resolve(layers: &[&Path], name: &Path) -> Result<Option<(PathBuf, FileType)>,
     for _ in 0..LINKS_MAX {
         let Some((kind, host)) = look(layers, &path) else { return Ok(None) };
         if !kind.is_symlink() {
-            return Ok(Some((path, kind)));
+            return if path == name || may_go_along(name, &path) {
+                Ok(Some((path, kind)))
+            } else {
+                let (name, path) = (name.display(), path.display());
+                Err(format!("`{name}` is a link to `{path}`, which would be hidden with it"))
+            };
         }
         let target = fs::read_link(&host).map_err(|error| format!("`{}`: {error}", name.display()))?;
         path = within(path.parent().unwrap_or(Path::new("")), &target)
             .ok_or_else(|| format!("`{}` is a link that leads out of the repository", name.display()))?;
     }
     Err(format!("`{}` is a link to a link to a link without an end", name.display()))
+}
+
+/// Whether what a link leads to may be hidden with it: another text, or something of the same name. A link to anything else
+/// would put out of sight what the agent works on, or judges.
+fn may_go_along(name: &Path, target: &Path) -> bool {
+    target.file_name() == name.file_name() || target.extension().is_some_and(|extension| extension == "md")
 }
 
 /// The topmost layer that knows a path decides; a character device there says that it was deleted.
@@ -154,5 +165,20 @@ mod tests {
             symlink(target, world.at("work").join(name)).expect("a link");
             assert!(world.hidden(what(), &[name]).is_err(), "{name}");
         }
+    }
+
+    #[test]
+    fn link_hides_no_code_from_those_who_judge_it() {
+        let world = World::new();
+        world.file("work/src/main.rs");
+        world.file("work/config/.gemini/settings.json");
+        symlink("../src/main.rs", world.at("work/config/GEMINI.md")).expect("a link");
+        symlink("src", world.at("work/.opencode")).expect("a link");
+        symlink("config/.gemini", world.at("work/.gemini")).expect("a link");
+        let hidden = |name| world.hidden(What::ReadOnly(world.at("work")), &[name]);
+        let why = hidden("config/GEMINI.md").expect_err("it would hide a program");
+        assert_eq!(why, "`config/GEMINI.md` is a link to `src/main.rs`, which would be hidden with it");
+        assert!(hidden(".opencode").is_err(), "it would hide a folder");
+        assert_eq!(hidden(".gemini").expect("it can be hidden"), ["/workspace/config/.gemini: folder"]);
     }
 }
