@@ -219,6 +219,18 @@ fn long_text_keeps_its_ends_and_says_what_is_missing() {
 }
 
 #[test]
+fn bounds_hold_for_what_is_shown_and_not_for_what_was_written() {
+    let unseen = "\u{1}".repeat(1 << 20);
+    let diff = vec![FileDiff { path: unseen.clone(), text: unseen.clone() }];
+    let brief = CheckerBrief { diff, ..checker() }.render();
+    assert!(brief.len() < 200 << 10, "{}", brief.len());
+    assert!(brief.contains("bytes left out here"));
+    let item = Some(WorkItem { key: "k".to_owned(), text: unseen });
+    let (long, short) = (MakerBrief { item, ..maker() }.render(), maker().render());
+    assert!(long.len() < short.len() + (17 << 10), "{}", long.len());
+}
+
+#[test]
 fn briefs_stay_bounded_whatever_is_put_in() {
     let huge = "x".repeat(200 << 10);
     let feedback = vec![Feedback::Checker { reasons: vec![huge.clone()] }; 100];

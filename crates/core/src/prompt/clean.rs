@@ -37,6 +37,9 @@ fn is_invisible(c: char) -> bool {
     }
 }
 
+/// The longest line that says how much is missing.
+const LEFT_OUT_MAX: usize = 64;
+
 /// At most about `bytes_max` bytes: the beginning and the end, with a line between them that says how much is missing.
 #[must_use]
 pub fn clip(text: &str, bytes_max: usize) -> String {
@@ -48,15 +51,22 @@ pub fn clip(text: &str, bytes_max: usize) -> String {
     format!("{}\n[… {} bytes left out here …]\n{}", &text[..head], tail - head, &text[tail..])
 }
 
+/// Visible and bounded. What cannot be seen is longer when it is spelled, so the bound is held against what is shown; the text
+/// is cut before as well, so that a long one does not become many times longer in between.
+fn shown(text: &str, bytes_max: usize) -> String {
+    let shown = visible(&clip(text, bytes_max));
+    if shown.len() > bytes_max.saturating_add(LEFT_OUT_MAX) { clip(&shown, bytes_max) } else { shown }
+}
+
 /// Our own text and the loop's: visible and bounded, and not fenced.
 pub(super) fn plain(text: &str, bytes_max: usize) -> String {
-    visible(&clip(text.trim(), bytes_max))
+    shown(text.trim(), bytes_max)
 }
 
 /// Text of others between two lines with the round's mark, which the text itself cannot contain.
 pub(super) fn fenced(mark: &str, name: &str, text: &str, bytes_max: usize) -> String {
     let unmarked = |text: &str| if mark.is_empty() { text.to_owned() } else { text.replace(mark, "[mark]") };
-    let name = unmarked(&visible(&clip(name, 300)).replace('\n', "\\u{a}"));
-    let text = unmarked(&visible(&clip(text, bytes_max)));
+    let name = unmarked(&shown(name, 300).replace('\n', "\\u{a}"));
+    let text = unmarked(&shown(text, bytes_max));
     format!("[data {name} {mark}\n{}\n{mark}]\n", text.trim_end_matches('\n'))
 }
