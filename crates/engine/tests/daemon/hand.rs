@@ -63,3 +63,29 @@ async fn a_round_by_hand_is_stopped_by_its_id_and_by_the_end_of_the_daemon() {
     let (ended, _) = show.end().await;
     assert_eq!(ended, loopwright::daemon::Ended::Drained);
 }
+
+#[tokio::test]
+async fn a_round_by_hand_is_refused_while_everything_is_stopped_and_while_the_daemon_ends() {
+    let stage = Stage::new(vec![every("look", "every 1h"), every("other", "")]).await;
+    let mut show = stage.open().await;
+    let Ok(Prepared::Round(ready)) = stage.troop.prepare(&show.engine, &stage.key("other")).await else {
+        panic!("it can be prepared")
+    };
+    let engine = show.engine.clone();
+    let by_hand = async || match engine.run(stage.troop.request("other"), &ready.bind, &(), &Cancel::new()).await {
+        Err(EngineError::Busy { why, .. }) => why,
+        other => panic!("it was not refused: {other:?}"),
+    };
+    show.daemon.freeze("ada", "lunch").await.expect("stopped");
+    // The record says so too; the file alone does not end it.
+    std::fs::remove_file(stage.world.state().join(loopwright::daemon::STOP_FILE)).expect("it is there");
+    assert_eq!(by_hand().await, "everything is stopped by ada: lunch");
+    show.daemon.thaw("ada").await.expect("thawed");
+    stage.troop.troupe.play("look", Play::Hang);
+    stage.at(HOUR);
+    show.ear.hears("started look").await;
+    show.daemon.drain(std::time::Duration::from_secs(3600)).await.expect("at work");
+    assert_eq!(by_hand().await, "the daemon is about to end");
+    stage.troop.troupe.let_go();
+    assert_eq!(show.end().await.0, loopwright::daemon::Ended::Drained);
+}

@@ -77,6 +77,10 @@ async fn receipts_that_cannot_be_written_are_written_later_and_once() {
     faults.before.store(2, Ordering::SeqCst);
     stage.at(HOUR);
     show.ear.hears("unkept").await;
+    for _ in 0..100 {
+        show.daemon.snapshot().await.expect("it is at work");
+    }
+    assert_eq!(show.ear.count("unkept"), 1, "it is not tried again before its moment");
     stage.at(HOUR + 2_000);
     show.ear.hears("unkept").await;
     // The third try succeeds, and its answer is lost: the fourth finds that it is done.
