@@ -77,6 +77,78 @@ fn an_item_that_fails_three_times_goes_to_the_inbox_and_is_left_alone() {
     assert_eq!(kinds, ["item-failed"]);
 }
 
+fn pairs(env: &TestEnv, guests: &str, script: &str) -> TestRepo {
+    let repo = world(env, guests, script);
+    repo.write(".loopwright/loops/greeter.md", LOOP.replace("items: lines", "items: lines, batch: 2"));
+    repo
+}
+
+fn items(round: &serde_json::Value) -> Vec<String> {
+    let items = round["items"].as_array().expect("items").iter();
+    items.map(|item| item.as_str().expect("a key").to_owned()).collect()
+}
+
+#[test]
+fn loop_with_a_batch_takes_so_many_items_a_round_and_each_is_processed() {
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
+    let repo = pairs(&env, "echo ada@1\necho bob@1\necho cyd@1\n", GREET);
+    let told: Vec<_> = (0..3).map(|_| run(&env, &repo, &[])).collect();
+    let taken: Vec<_> = told.iter().map(items).collect();
+    assert_eq!(taken, [vec!["ada@1", "bob@1"], vec!["cyd@1"], vec![]]);
+    assert_eq!(told[0]["item"], "ada@1, bob@1");
+    let page = std::fs::read_to_string(told[0]["report"].as_str().expect("a report")).expect("it is there");
+    assert!(page.contains("| items | ada@1, bob@1 |"), "{page}");
+    let shown = env.loopwright_in(repo.path(), ["show", "greeter", "--json"]).success().json();
+    let state = &shown["state"];
+    assert_eq!(state["metrics"]["items_processed"], 3);
+    for key in ["ada@1", "bob@1", "cyd@1"] {
+        assert!(state["processed"][key].is_string(), "{state}");
+    }
+}
+
+#[test]
+fn items_of_a_round_that_failed_are_tried_one_by_one_and_only_the_bad_one_goes_to_the_inbox() {
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
+    let repo = pairs(&env, "echo ada@1\necho bob@1\necho cyd@1\n", "@ maker\nexit 3\n");
+    let taken: Vec<_> = (0..3).map(|_| items(&run(&env, &repo, &[]))).collect();
+    assert_eq!(taken, [vec!["ada@1", "bob@1"], vec!["ada@1"], vec!["ada@1"]], "what failed is taken alone");
+    let inbox = env.loopwright_in(repo.path(), ["inbox", "--json"]).success().json();
+    let asked: Vec<_> = inbox["items"].as_array().expect("items").iter().map(|item| item["summary"].clone()).collect();
+    assert_eq!(asked, ["item `ada@1` failed 3 times"]);
+    repo.write(".loopwright/greet.script", GREET);
+    let taken: Vec<_> = (0..3).map(|_| items(&run(&env, &repo, &[]))).collect();
+    assert_eq!(taken, [vec!["bob@1"], vec!["cyd@1"], vec![]], "the others are not given up with it");
+    let state = env.loopwright_in(repo.path(), ["show", "greeter", "--json"]).success().json()["state"].clone();
+    assert_eq!((&state["failures"][0]["item"], &state["failures"][0]["retries"]), (&"ada@1".into(), &3.into()));
+    assert!(state["failures"][1].is_null(), "{state}");
+}
+
+#[test]
+fn retry_of_a_round_with_several_items_takes_the_same_again() {
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
+    let repo = pairs(&env, "echo ada@1\necho bob@1\n", "@ maker\nexit 3\n");
+    let failed = run(&env, &repo, &[]);
+    repo.write(".loopwright/greet.script", GREET);
+    let round = failed["round"].as_str().expect("a round");
+    let again = env.loopwright_in(repo.path(), ["retry", round, "--json"]).success().json();
+    assert_eq!(
+        (items(&again), again["retry_of"].as_str()),
+        (vec!["ada@1".to_owned(), "bob@1".to_owned()], Some(round))
+    );
+}
+
+#[test]
+fn ceiling_of_one_item_and_several_items_a_round_are_refused_together() {
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
+    let repo = pairs(&env, "exit 1\n", GREET);
+    let text = LOOP
+        .replace("items: lines", "items: lines, batch: 2")
+        .replace("check: none", "check: none\nbudget: { item: { usd: 1 } }");
+    repo.write(".loopwright/loops/greeter.md", text);
+    let told = env.loopwright_in(repo.path(), ["check"]).code(2).transcript();
+    assert!(told.contains("`budget.item` counts what one item costs") && told.contains("batch: 1"), "{told}");
+}
+
 #[test]
 fn what_a_loop_knows_of_its_items_is_shown_as_the_seed_has_it_and_can_be_forgotten() {
     let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright")).with_env("USER", "ada");

@@ -111,7 +111,7 @@ fn lists_have_the_keys_of_the_contract() {
     values(&inbox, "items[]")
         .into_iter()
         .for_each(|item| has_keys(item, "id loop round kind risk candidate summary expires"));
-    words_at(&inbox, "items[].kind", "approval in-doubt item-failed");
+    words_at(&inbox, "items[].kind", "approval in-doubt item-failed loop-paused");
     words_at(&inbox, "items[].risk", "low medium high");
     check_shape!("inbox", [&nobody, &inbox]);
 
@@ -119,7 +119,10 @@ fn lists_have_the_keys_of_the_contract() {
     assert_eq!(values(&schedule, "occurrences[]").len(), 2);
     assert_eq!(values(&manual, "occurrences[]").len(), 0);
     values(&schedule, "occurrences[]").into_iter().for_each(|one| has_keys(one, "loop due trigger"));
-    check_shape!("schedule", [&schedule, &manual]);
+    std::fs::write(world.env.state().join("STOP"), "the pager rang\n").expect("it can be written");
+    let stopped = world.json("schedule fix", 0);
+    std::fs::remove_file(world.env.state().join("STOP")).expect("it is there");
+    check_shape!("schedule", [&schedule, &manual, &stopped]);
 
     let rounds = world.json("rounds", 0);
     words_at(&rounds, "rounds[].outcome", OUTCOMES);

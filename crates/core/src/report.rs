@@ -61,8 +61,11 @@ pub struct RoundReport {
     pub intent: String,
     /// How far it is trusted.
     pub level: LoopLevel,
-    /// The item worked on.
+    /// The item worked on; of several, the first ones in a line.
     pub item: Option<String>,
+    /// Every item worked on.
+    #[serde(default)]
+    pub items: Vec<String>,
     /// Who started it.
     pub actor: String,
     /// What the last attempt changed.
@@ -164,7 +167,8 @@ impl RoundReport {
             report: facts.report.clone(),
             intent: facts.started.spec.intent.clone(),
             level: facts.started.spec.level,
-            item: facts.item.as_ref().map(|item| item.key.clone()),
+            item: facts.item(),
+            items: facts.items.iter().map(|item| item.key.clone()).collect(),
             actor: facts.started.actor.clone(),
             changes: attempt.map(|attempt| attempt.changes.clone()).unwrap_or_default(),
             notes: own_words(facts).chain(attempt.map(notes).unwrap_or_default()).chain(counts(facts)).collect(),
@@ -184,6 +188,7 @@ impl RoundReport {
             outbox: Vec::new(),
             network: Traffic::default(),
             item: None,
+            items: Vec::new(),
             changes: Vec::new(),
             notes: Vec::new(),
             agent_report: None,

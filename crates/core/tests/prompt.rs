@@ -25,7 +25,7 @@ fn maker() -> MakerBrief {
         mark: "m-1234".to_owned(),
         state: "{\"runs\":3}".to_owned(),
         memory: vec!["fact `port` (maker, round r1): the tests need 8080".to_owned()],
-        item: Some(WorkItem { key: "run:9917".to_owned(), text: "main is red".to_owned() }),
+        items: vec![WorkItem { key: "run:9917".to_owned(), text: "main is red".to_owned() }],
         attempt: 2,
         attempts: 3,
         start: Start::First,
@@ -48,7 +48,7 @@ fn checker() -> CheckerBrief {
         threshold: 3.5,
         floor: 3,
         mark: "m-1234".to_owned(),
-        item: None,
+        items: Vec::new(),
         diff: vec![FileDiff { path: "calc.py".to_owned(), text: "-a - b\n+a + b\n".to_owned() }],
         gates: vec![
             GateEvidence {
@@ -81,7 +81,7 @@ fn what_stays_the_same_comes_first_so_that_rounds_share_a_prefix() {
     let (one, mut other) = (maker(), maker());
     other.mark = "m-9999".to_owned();
     other.state = "{}".to_owned();
-    other.item = None;
+    other.items.clear();
     other.attempt = 1;
     other.feedback.clear();
     assert!(shared(&one.render(), &other.render()).ends_with("# This round\n\n[data NOTES.md m-"));
@@ -100,7 +100,7 @@ fn briefs_of_one_loop_share_their_bytes_up_to_the_rounds_own_part() {
         context: vec![named("OTHER.md", "else")],
         mark: "m-9999".to_owned(),
         state: String::new(),
-        item: None,
+        items: Vec::new(),
         attempt: 1,
         feedback: Vec::new(),
         ..maker()
@@ -109,7 +109,7 @@ fn briefs_of_one_loop_share_their_bytes_up_to_the_rounds_own_part() {
     assert_eq!(one, two);
     let other = CheckerBrief {
         mark: "m-9999".to_owned(),
-        item: Some(WorkItem { key: "k".to_owned(), text: "t".to_owned() }),
+        items: vec![WorkItem { key: "k".to_owned(), text: "t".to_owned() }],
         diff: Vec::new(),
         gates: Vec::new(),
         staged: Vec::new(),
@@ -235,8 +235,8 @@ fn briefs_stay_bounded_whatever_is_put_in() {
     let huge = "x".repeat(200 << 10);
     let feedback = vec![Feedback::Checker { reasons: vec![huge.clone()] }; 100];
     let skills = vec![named(&huge, &huge); 40];
-    let item = Some(WorkItem { key: huge.clone(), text: huge.clone() });
-    let brief = MakerBrief { state: huge.clone(), instructions: huge.clone(), item, feedback, skills, ..maker() };
+    let items = vec![WorkItem { key: huge.clone(), text: huge.clone() }];
+    let brief = MakerBrief { state: huge.clone(), instructions: huge.clone(), items, feedback, skills, ..maker() };
     assert!(brief.render().len() < 1 << 20);
     let diff = vec![FileDiff { path: huge.clone(), text: huge.clone() }; 500];
     let gates = vec![GateEvidence { name: huge.clone(), result: huge.clone(), output: huge.clone() }; 100];

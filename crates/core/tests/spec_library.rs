@@ -197,6 +197,10 @@ fn gate() -> impl Strategy<Value = Gate> {
 fn triggers() -> impl Strategy<Value = Triggers> {
     let probe = prop_oneof![
         text().prop_map(ProbeSpec::Named),
+        (text(), texts(), prop::option::of(text()), 1_u32..=1000).prop_map(|(name, words, text, batch)| {
+            let (labels, packages, branch) = (words.clone(), words, text.clone());
+            ProbeSpec::Ask(Box::new(Ask { labels, packages, text, branch, batch, ..Ask::new(&name) }))
+        }),
         (texts(), 1_u32..=1000).prop_map(|(run, batch)| ProbeSpec::Run { run, items: ItemsForm::Json, batch }),
     ];
     let catch_up = prop_oneof![Just(CatchUp::Skip), Just(CatchUp::Once), (1_u32..=1000).prop_map(CatchUp::All)];

@@ -103,7 +103,7 @@ impl House {
             schedule: self.schedule(mark_ms),
             signals: vec![key.to_owned()],
         };
-        RunRequest { due: Some(due), item: Some(item.to_owned()), ..self.request() }
+        RunRequest { due: Some(due), items: vec![item.to_owned()], ..self.request() }
     }
 
     /// Hears of an item and runs the round for it.
@@ -193,7 +193,7 @@ async fn occurrence_that_has_its_receipt_starts_no_round_and_moves_no_mark() {
     house.brought("webhook:gh:1", "pr-7@abc", &bind).await;
     // The same occurrence again, as a restart would have it that lost its way.
     house.engine.keep_signal(house.signal("webhook:gh:2", "pr-8@abc")).await.expect("kept");
-    let again = RunRequest { item: None, ..house.due("webhook:gh:1", "pr-7@abc", DAWN_MS + 9) };
+    let again = RunRequest { items: Vec::new(), ..house.due("webhook:gh:1", "pr-7@abc", DAWN_MS + 9) };
     let Err(EngineError::Store(error)) = house.run(again, &bind).await else { panic!("it ran twice") };
     assert!(matches!(error.kind, StoreErrorKind::Occurrence { .. }), "{error}");
     // One that was skipped is over too, and so is one whose signal is gone.
@@ -231,8 +231,35 @@ async fn item_that_is_done_is_not_taken_again_but_its_next_revision_is() {
     assert_eq!((row.state.as_str(), row.failures), ("processed", 0), "and it is no failure of the item's");
     let revised = house.brought("webhook:gh:3", "pr-7@def", &bind).await;
     assert_eq!(revised.outcome, Some(RoundOutcome::Reported));
-    let by_hand = RunRequest { item: Some("pr-7@abc".to_owned()), ..house.request() };
+    let by_hand = RunRequest { items: vec!["pr-7@abc".to_owned()], ..house.request() };
     assert_eq!(house.run(by_hand, &bind).await.expect("a round").outcome, Some(RoundOutcome::Reported));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn round_that_takes_several_signals_works_on_the_items_that_are_not_done() {
+    let house = House::new().await;
+    let (bind, calls) = bound(reports);
+    house.brought("w:1", "pr-7@abc", &bind).await;
+    for (key, item) in [("w:2", "pr-7@abc"), ("w:3", "pr-8@abc"), ("w:4", "pr-9@abc")] {
+        house.engine.keep_signal(house.signal(key, item)).await.expect("kept");
+    }
+    let mut both = house.due("w:2", "pr-7@abc", DAWN_MS);
+    both.items.extend(["pr-8@abc", "pr-9@abc"].map(str::to_owned));
+    both.due.as_mut().expect("due").signals.extend(["w:3", "w:4"].map(str::to_owned));
+    let report = house.run(both, &bind).await.expect("a round");
+    assert_eq!(
+        (report.outcome, report.items),
+        (Some(RoundOutcome::Reported), vec!["pr-8@abc".into(), "pr-9@abc".into()])
+    );
+    let brief = &calls.all()[1].prompt;
+    assert!(brief.contains("about 2 items") && brief.contains("pr-9@abc\na pull request"), "{brief}");
+    assert!(!brief.contains("pr-7@abc"), "what is done is not told again: {brief}");
+    let store = house.engine.store();
+    for item in ["pr-8@abc", "pr-9@abc"] {
+        let row = store.item(&house.repo, LOOP, item).await.expect("read").expect("an item");
+        assert_eq!((row.state.as_str(), row.round.as_str()), ("processed", report.round.as_str()));
+    }
+    assert_eq!(store.pending_signals(9).await.expect("read"), []);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -38,12 +38,20 @@ impl World {
     }
 
     async fn settle(&self, spec: &LoopSpec, key: &str, state: &str) {
+        self.keep(spec, key, state, 0).await;
+    }
+
+    async fn fail(&self, spec: &LoopSpec, key: &str, failures: i64) {
+        self.keep(spec, key, "failed", failures).await;
+    }
+
+    async fn keep(&self, spec: &LoopSpec, key: &str, state: &str, failures: i64) {
         let row = ItemRow {
             repo: self.user.id.clone(),
             loop_name: spec.name.clone(),
             key: key.to_owned(),
             state: state.to_owned(),
-            failures: 0,
+            failures,
             round: "r".to_owned(),
             updated_ms: 1,
         };
@@ -144,6 +152,81 @@ async fn local_forge_s_open_work_is_found_without_the_loop_s_own() {
     assert!(told[0].starts_with("failed:") && told[0].contains("no forge `github` is connected here"), "{told:?}");
 }
 
+/// The query as a loop file has it.
+fn asking(probe: &str) -> LoopSpec {
+    let text = format!("---\nname: look\nintent: look\non: {{ probe: {{ {probe} }} }}\n---\n# Maker\nLook.\n");
+    loopwright::spec::read_loop_file("look.md", text.as_bytes()).unwrap_or_else(|why| panic!("{why}")).into_spec()
+}
+
+#[tokio::test]
+async fn issues_are_found_by_label_author_and_text() {
+    let world = World::new().await;
+    let issue = |title: &str, more: &str| {
+        format!("---\nkind: issue-create\nstate: open\ntitle: \"{title}\"\n{more}\n---\n\nIt is wrong.\n")
+    };
+    world.page("issues/1/0001-issue.md", &issue("Sum panics", "author: ada\nlabels: [\"bug\",\"ui\"]"));
+    world.page("issues/2/0001-issue.md", &issue("Docs are thin", "author: bob\nlabels: [\"docs\"]"));
+    world.page("issues/3/0001-issue.md", &issue("A panic again", "loop: triage\nlabels: [\"bug\",\"wontfix\"]"));
+    world.page("issues/4/0001-issue.md", &issue("Slow", "author: ada"));
+    world.page("issues/4/0002-labels.md", "---\nkind: issue-label\nloop: look\nlabels: [\"bug\"]\n---\n\n- bug\n");
+    let table = [
+        ("use: open-issues, batch: 9", "1 2 3 4"),
+        ("use: open-issues, batch: 9, labels: bug", "1 3 4"),
+        ("use: open-issues, batch: 9, labels: [bug, ui]", "1"),
+        ("use: open-issues, batch: 9, labels: bug, not_labels: [wontfix, ui]", "4"),
+        ("use: open-issues, batch: 9, author: [ada, triage]", "1 3 4"),
+        ("use: open-issues, batch: 9, text: PANIC", "1 3"),
+        ("use: open-issues, batch: 9, text: is wrong, author: bob", "2"),
+        ("use: open-issues, labels: bug", "1"),
+        ("use: open-issues, labels: nothing", ""),
+    ];
+    for (query, expected) in table {
+        let keys = world.keys(&asking(query)).await;
+        let numbers: Vec<_> = keys.iter().map(|key| key.trim_start_matches("issue-").split('@').next()).collect();
+        let numbers: Vec<_> = numbers.into_iter().flatten().collect();
+        assert_eq!(numbers.join(" "), expected, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn pull_requests_and_checks_are_found_by_query() {
+    let world = World::new().await;
+    let pull = |base: &str, more: &str| format!("---\nstate: open\nhead: abc\nbase: {base}\n{more}\n---\n\nText\n");
+    world.page("pulls/1.md", &pull("main", "labels: [\"deps\"]\nauthor: ada"));
+    world.page("pulls/2.md", &pull("release", "labels: [\"deps\"]"));
+    let head = world.repo.head();
+    world.page("checks/build-linux.md", &format!("---\nstate: failed\nhead: {head}\n---\n\nerror\n"));
+    world.page("checks/build-mac.md", "---\nstate: failed\nhead: old\n---\n\nerror\n");
+    world.page("checks/lint.md", "---\nstate: failed\nhead: old\nbranch: main\n---\n\nerror\n");
+    let table = [
+        ("use: open-prs, batch: 9, labels: deps", "pr-1@abc pr-2@abc".to_owned()),
+        ("use: open-prs, batch: 9, branch: release", "pr-2@abc".to_owned()),
+        ("use: open-prs, author: ada", "pr-1@abc".to_owned()),
+        ("use: failing-ci, batch: 9", format!("ci-build-linux@{head} ci-build-mac@old ci-lint@old")),
+        ("use: failing-ci, batch: 9, checks: build-*", format!("ci-build-linux@{head} ci-build-mac@old")),
+        ("use: failing-ci, batch: 9, branch: main", format!("ci-build-linux@{head} ci-lint@old")),
+    ];
+    for (query, expected) in table {
+        assert_eq!(world.keys(&asking(query)).await.join(" "), expected, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn commits_and_files_are_looked_for_on_the_branch_that_is_asked_about() {
+    let world = World::new().await;
+    world.repo.git(["branch", "release"]);
+    let release = world.repo.head();
+    world.repo.write("src/a", "2").commit("on main");
+    let commits = asking("use: commits, branch: release");
+    assert_eq!(world.keys(&commits).await, [format!("release@{release}")]);
+    world.repo.git(["update-ref", "refs/remotes/origin/next", &release]);
+    assert_eq!(world.keys(&asking("use: commits, branch: origin/next")).await, [format!("origin/next@{release}")]);
+    let (here, there) = (asking("use: files, paths: src/**"), asking("use: files, paths: src/**, branch: release"));
+    assert_ne!(world.keys(&here).await, world.keys(&there).await);
+    let docs = (asking("use: files, paths: docs"), asking("use: files, paths: docs, branch: release"));
+    assert_eq!(world.keys(&docs.0).await, world.keys(&docs.1).await, "nothing differs there");
+}
+
 #[tokio::test]
 async fn command_s_exit_code_is_its_answer_and_nothing_stays_of_it() {
     let world = World::new().await;
@@ -169,6 +252,10 @@ async fn probe_that_wants_several_items_a_round_gets_so_many() {
     let spec = probing(ProbeSpec::Run { run, items: ItemsForm::Lines, batch: 2 });
     world.settle(&spec, "b", "processed").await;
     assert_eq!(world.keys(&spec).await, ["a", "c"]);
+    world.fail(&spec, "c", 1).await;
+    assert_eq!(world.keys(&spec).await, ["a", "d"], "what failed waits until it comes first");
+    world.settle(&spec, "a", "processed").await;
+    assert_eq!(world.keys(&spec).await, ["c"], "and is then taken alone");
 }
 
 #[tokio::test]

@@ -55,6 +55,19 @@ impl Postgres {
         format!("postgres://{USER}@127.0.0.1:{port}/{name}")
     }
 
+    /// Runs statements in a database, and answers with what they print.
+    ///
+    /// # Panics
+    /// If the server refuses.
+    #[must_use]
+    pub fn sql(&self, url: &str, text: &str) -> String {
+        let mut psql = Command::new(self.bin.join("psql"));
+        psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", text, url]).env_clear();
+        let output = psql.stdin(Stdio::null()).output().expect("psql is there");
+        assert!(output.status.success(), "{text}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
     /// The server's port on loopback.
     #[must_use]
     pub fn port(&self) -> u16 {

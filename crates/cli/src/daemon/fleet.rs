@@ -3,8 +3,8 @@
 use super::catalogue::{Catalogue, Change, Fallback, Ground};
 use super::shelf::Shelf;
 use super::teller::Teller;
-use crate::context::{Context, LoopFile, inputs};
-use crate::error::{CommandError, Kind, chain};
+use crate::context::{Context, LoopFile, Wanted, inputs};
+use crate::error::CommandError;
 use loopwright::daemon::{Fleet, Loops, Prepared, Ready};
 use loopwright::git::UserRepo;
 use loopwright::probe::Work;
@@ -14,7 +14,6 @@ use loopwright::takeover::Rebind;
 use loopwright::triggers::Watched;
 use loopwright::{Engine, EngineError};
 use loopwright_core::BoxFuture;
-use loopwright_core::config::RepoEntry;
 use loopwright_core::dispatch::{Limits, LoopKey};
 use loopwright_core::round::Started;
 use loopwright_core::spec::CheckedSpec;
@@ -37,12 +36,6 @@ struct Inner {
     known: Mutex<BTreeMap<Arc<str>, Catalogue>>,
     /// What was told about repositories that cannot be had, so that it is told once.
     troubles: Mutex<BTreeSet<String>>,
-}
-
-/// A repository to look after.
-struct Wanted {
-    repo: UserRepo,
-    only: Vec<String>,
 }
 
 impl Repositories {
@@ -92,25 +85,9 @@ impl Inner {
 
     /// The repository around us or named by a flag, and those of the configuration; one that is not there is told of once.
     async fn wanted(&self) -> Result<Vec<Wanted>, CommandError> {
-        let mut wanted = Vec::new();
-        match self.cx.repo().await {
-            Ok(repo) => wanted.push(Wanted { repo, only: Vec::new() }),
-            Err(error) if error.kind == Kind::Invalid && !self.cx.names_a_repo() => {}
-            Err(error) => return Err(error),
-        }
-        for entry in &self.cx.config(None)?.config().repos {
-            match self.configured(entry).await {
-                Ok(repo) if wanted.iter().any(|known| known.repo.id == repo.id) => {}
-                Ok(repo) => wanted.push(Wanted { repo, only: entry.loops.clone() }),
-                Err(why) => self.trouble(format!("the repository `{}` of your configuration: {why}", entry.path)),
-            }
-        }
+        let (wanted, troubles) = self.cx.wanted().await?;
+        troubles.into_iter().for_each(|trouble| self.trouble(trouble));
         Ok(wanted)
-    }
-
-    async fn configured(&self, entry: &RepoEntry) -> Result<UserRepo, String> {
-        let path = self.cx.user_path(&entry.path)?;
-        self.cx.git().discover(&path).await.map_err(|error| chain(&error))
     }
 
     fn trouble(&self, text: String) {
@@ -202,7 +179,7 @@ async fn probed(repo: &UserRepo, mut ready: Ready) -> Result<Prepared, EngineErr
     match ready.engine.probe_only(&ready.request.spec, repo, &Cancel::new()).await? {
         Work::None => Ok(Prepared::NoWork),
         Work::Items(items) => {
-            ready.request.found = items.into_iter().next();
+            ready.request.found = items;
             Ok(ready.into())
         }
         Work::Failed(_) => Ok(ready.into()),

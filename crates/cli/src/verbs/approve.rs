@@ -7,6 +7,7 @@ use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::output::safe;
 use crate::view::find;
+use crate::view::inbox::answered_by;
 use loopwright::store::{InboxQuery, InboxRow, Store};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
@@ -49,7 +50,9 @@ pub(super) async fn question(store: &dyn Store, id: &str) -> Result<InboxRow, Co
     };
     if !matches!(question.kind.as_str(), "approval" | "in-doubt") {
         let text = format!("`{}` is no question of yes or no: {}", question.id, question.summary);
-        return Err(CommandError::refused(text).hint(format!("see `loopwright show {}`", question.round)));
+        let answer = answered_by(&question.kind, &question.loop_name, &question.round);
+        let hint = answer.unwrap_or_else(|| format!("see `loopwright show {}`", question.round));
+        return Err(CommandError::refused(text).hint(hint));
     }
     if question.closed_ms.is_some() {
         let round = store.round(&question.round).await?;

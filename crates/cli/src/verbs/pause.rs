@@ -25,8 +25,8 @@ pub(crate) struct PauseArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResumeArgs {
-    /// The loop's name
-    #[arg(value_name = "LOOP")]
+    /// The loop's name, or the inbox id of the question about it
+    #[arg(value_name = "LOOP|ID")]
     name: String,
 }
 
@@ -52,7 +52,7 @@ pub(crate) async fn pause(args: PauseArgs, cx: &Context) -> Ended {
 }
 
 pub(crate) async fn resume(args: ResumeArgs, cx: &Context) -> Ended {
-    let (key, entry) = named(cx, &args.name).await?;
+    let (key, entry) = asked_or_named(cx, &args.name).await?;
     let was_paused = is_paused(cx, &key).await?;
     match cx.daemon() {
         Some(daemon) => daemon.resume(&key, &cx.actor()).await?,
@@ -75,6 +75,18 @@ pub(crate) async fn resume(args: ResumeArgs, cx: &Context) -> Ended {
 async fn is_paused(cx: &Context, key: &LoopKey) -> Result<bool, CommandError> {
     let Some(store) = super::status::store_if_any(cx).await? else { return Ok(false) };
     Ok(store.schedule(&key.repo, &key.name).await?.is_some_and(|row| row.paused_ms.is_some()))
+}
+
+/// The loop that a question of the inbox is about, or the one of that name.
+async fn asked_or_named(cx: &Context, text: &str) -> Result<(LoopKey, Option<Entry>), CommandError> {
+    let question = match super::status::store_if_any(cx).await? {
+        Some(store) => store.inbox_item(text).await?.filter(|question| question.kind == "loop-paused"),
+        None => None,
+    };
+    let Some(question) = question else { return named(cx, text).await };
+    let key = LoopKey::new(&question.repo, &question.loop_name);
+    let entry = cx.entries().await.unwrap_or_default().into_iter().find(|entry| entry.key == key);
+    Ok((key, entry))
 }
 
 /// The loop by its file here, or one of which the store knows where it stands.

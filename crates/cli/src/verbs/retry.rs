@@ -9,6 +9,7 @@ use crate::output::safe;
 use crate::progress::Screen;
 use crate::signals::Running;
 use crate::view::find;
+use crate::view::story::Story;
 use loopwright::round::RunRequest;
 use loopwright::store::RoundRow;
 use loopwright::{Engine, EngineError};
@@ -78,5 +79,7 @@ async fn again(cx: &Context, row: RoundRow) -> Ended {
     let repo = cx.git().discover(Path::new(&row.repo_path)).await?;
     let (bind, request) = prepared(cx, &repo, &row.loop_name).await?;
     cx.out.note(&format!("again      a new round of {} like {}", safe(&row.loop_name), safe(&row.id)));
-    perform(cx, &repo, &bind, RunRequest { item: row.item, retry_of: Some(row.id), ..request }).await
+    let before = Story::read(cx.reader().await?.as_ref(), &row.id).await?;
+    let items = before.round.facts().items.iter().map(|item| item.key.clone()).collect();
+    perform(cx, &repo, &bind, RunRequest { items, retry_of: Some(row.id), ..request }).await
 }

@@ -43,7 +43,7 @@ struct Document<'r> {
 pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     let repo = cx.repo().await?;
     let (bind, request) = prepared(cx, &repo, &args.name).await?;
-    let request = RunRequest { item: args.item, dry_run: args.dry_run, ..request };
+    let request = RunRequest { items: args.item.into_iter().collect(), dry_run: args.dry_run, ..request };
     perform(cx, &repo, &bind, request).await
 }
 

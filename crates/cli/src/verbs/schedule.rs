@@ -1,13 +1,17 @@
-//! `schedule`: what is due in the coming days, as a list and as a picture.
+//! `schedule`: what is due in the coming days, as a list and as a picture, of every repository that a daemon started here
+//! would look after.
 
 use super::Ended;
 use super::status::store_if_any;
-use crate::context::Context;
-use crate::error::{CommandError, Kind};
+use crate::context::{Context, Wanted};
+use crate::error::CommandError;
 use crate::exit::Exit;
+use crate::output::safe;
+use crate::view::loops::stop_file;
 use crate::view::schedule::{Coming, Planned, Standing};
-use crate::view::time::now_ms;
-use loopwright_core::dispatch::Entry;
+use crate::view::time::{moment, now_ms};
+use loopwright::daemon::STOP_FLAG;
+use loopwright::store::{ScheduleRow, Store};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -20,33 +24,84 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
-    let (repo, store) = tokio::join!(cx.repo(), store_if_any(cx));
-    let (repo, store) = (repo?, store?);
-    let loops = cx.loops(&repo)?;
-    let files = match &args.loop_name {
-        Some(name) => vec![loops.find(name)?],
-        None => loops.loops.iter().collect(),
-    };
+    let (looked, store) = tokio::join!(cx.wanted(), store_if_any(cx));
+    let ((wanted, troubles), store) = (looked?, store?);
+    if wanted.is_empty() {
+        // Says what is missing, as every verb about a repository does.
+        cx.repo().await?;
+    }
+    let stopped = stopped(store.as_deref(), cx).await?;
     let rows = match &store {
         Some(store) => store.schedules().await?,
         None => Vec::new(),
     };
-    let is_paused =
-        |name: &str| rows.iter().any(|row| row.repo == repo.id && row.loop_name == name && row.paused_ms.is_some());
-    let zone = cx.system_zone();
-    let planned = files.iter().map(|file| {
-        let entry = Entry::of(&file.spec, &repo.id, &zone).map_err(|problem| {
-            CommandError::new(Kind::Invalid, format!("{}: {problem}", file.file)).hint(problem.hint)
-        })?;
-        let name = file.spec.name.clone();
-        let standing = if is_paused(&name) { Standing::Paused } else { Standing::Active };
-        Ok(Planned { name, schedule: entry.schedule, standing })
-    });
-    let planned = planned.collect::<Result<Vec<_>, CommandError>>()?;
-    let coming = Coming::look(&planned, now_ms(), args.days, &zone);
+    let mut plan = Plan { rows, planned: Vec::new(), unusable: 0, unknown: None };
+    for one in &wanted {
+        plan.add(cx, one, args.loop_name.as_deref())?;
+    }
+    if let (Some(unknown), true) = (plan.unknown.take(), plan.planned.is_empty()) {
+        return Err(unknown);
+    }
+    let Plan { mut planned, unusable, .. } = plan;
+    if wanted.len() == 1 {
+        planned.iter_mut().for_each(|planned| planned.place = None);
+    }
+    troubles.iter().for_each(|trouble| cx.out.note(&safe(trouble)));
+    let coming = Coming::look(&planned, now_ms(), args.days, &cx.system_zone()).stopped(stopped);
     cx.out.answer(&coming, || {
         let page = coming.render(&planned, cx.out.width(), &|look, text| cx.out.look(look, text));
-        if loops.findings.is_empty() { page } else { format!("{page}\n\nsome loops are not usable: loopwright check") }
+        if unusable == 0 { page } else { format!("{page}\n\nsome loops are not usable: loopwright check") }
     });
     Ok(Exit::DONE)
+}
+
+/// Why everything is stopped, where it is.
+async fn stopped(store: Option<&dyn Store>, cx: &Context) -> Result<Option<String>, CommandError> {
+    let flags = match store {
+        Some(store) => store.flags().await?,
+        None => Vec::new(),
+    };
+    let flag = flags.into_iter().find(|flag| flag.name == STOP_FLAG);
+    let by_flag = flag.map(|flag| format!("since {} by {}: {}", moment(flag.at_ms), flag.actor, flag.why));
+    Ok(by_flag.or_else(|| stop_file(cx).map(|why| format!("by the file STOP: {why}"))))
+}
+
+/// What is gathered from the repositories.
+struct Plan {
+    rows: Vec<ScheduleRow>,
+    planned: Vec<Planned>,
+    unusable: usize,
+    unknown: Option<CommandError>,
+}
+
+impl Plan {
+    /// Adds the loops of a repository, or the one that is asked for.
+    fn add(&mut self, cx: &Context, wanted: &Wanted, name: Option<&str>) -> Result<(), CommandError> {
+        let loops = wanted.loops(cx)?;
+        self.unusable += loops.findings.len();
+        let files = match name.map(|name| loops.find(name)) {
+            Some(Ok(file)) => vec![file],
+            Some(Err(unknown)) => {
+                self.unknown.get_or_insert(unknown);
+                Vec::new()
+            }
+            None => loops.loops.iter().collect(),
+        };
+        for file in files {
+            let entry = cx.entry(&wanted.repo, file)?;
+            let row = self.rows.iter().find(|row| row.repo == wanted.repo.id && row.loop_name == file.spec.name);
+            let standing =
+                if row.is_some_and(|row| row.paused_ms.is_some()) { Standing::Paused } else { Standing::Active };
+            let folder = wanted.repo.work_tree.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            self.planned.push(Planned {
+                name: file.spec.name.clone(),
+                repo: wanted.repo.id.clone(),
+                place: Some(folder),
+                schedule: entry.schedule,
+                standing,
+                paused: row.and_then(|row| row.paused_why.clone()),
+            });
+        }
+        Ok(())
+    }
 }

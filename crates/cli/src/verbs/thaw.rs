@@ -15,7 +15,10 @@ pub(crate) async fn run(cx: &Context) -> Ended {
         }
         None => {
             let engine = cx.owner(None, &Cancel::new()).await?;
-            let thawed = engine.thaw_all(&cx.actor()).await;
+            let thawed = match cx.entries().await {
+                Ok(entries) => engine.thaw_all(entries, &cx.actor()).await.map_err(Into::into),
+                Err(error) => Err(error),
+            };
             engine.close().await?;
             thawed?
         }

@@ -85,10 +85,19 @@ pub(crate) async fn target(store: &dyn Store, text: &str, is_loop: bool) -> Resu
     if is_loop || has_run(store, text).await? {
         return Ok(Target::Loop(text.to_owned()));
     }
+    if let Some(name) = asked_about(store, text).await? {
+        return Ok(Target::Loop(name));
+    }
     match maybe_round(store, text).await? {
         Some(row) => Ok(Target::Round(Box::new(row))),
         None => Err(nothing(text)),
     }
+}
+
+/// The loop that a question about a loop is about: its round is only where it hangs.
+async fn asked_about(store: &dyn Store, id: &str) -> Result<Option<String>, CommandError> {
+    let question = store.inbox_item(id).await?.filter(|question| question.kind == "loop-paused");
+    Ok(question.map(|question| question.loop_name))
 }
 
 /// Nothing has that name.

@@ -88,7 +88,8 @@ impl Inbox {
                 last = Some(&line.name);
             }
             page.push_str(&line.head(now));
-            if at < FACTS_MAX {
+            // A question about a loop or an item hangs on a round, and is not about what that round made.
+            if at < FACTS_MAX && line.is_about_a_candidate() {
                 let report = Story::read(store, &line.round).await?.report();
                 page.push_str(&facts(&report));
             }
@@ -98,7 +99,7 @@ impl Inbox {
     }
 
     fn next(&self) -> String {
-        let Some(first) = self.items.iter().find(|line| line.kind == "approval") else { return String::new() };
+        let Some(first) = self.items.iter().find(|line| line.is_about_a_candidate()) else { return String::new() };
         let id = safe(&first.id);
         format!("\napprove with: loopwright approve {id}\ndeny with:    loopwright deny {id} --why \"…\"\n")
     }
@@ -118,15 +119,32 @@ fn order(items: &mut [InboxLine]) {
     });
 }
 
+/// How a question that is not about a candidate is answered; nothing for one of yes or no.
+pub(crate) fn answered_by(kind: &str, loop_name: &str, round: &str) -> Option<String> {
+    match kind {
+        "loop-paused" => Some(format!("`loopwright resume {loop_name}` lets the loop start again and closes this")),
+        "item-failed" => Some(format!(
+            "`loopwright retry {round}` tries once more; `loopwright forget {loop_name} --item KEY` starts over"
+        )),
+        _ => None,
+    }
+}
+
 impl InboxLine {
+    fn is_about_a_candidate(&self) -> bool {
+        answered_by(&self.kind, &self.name, &self.round).is_none()
+    }
+
     fn head(&self, now: i64) -> String {
+        let answer = answered_by(&self.kind, &self.name, &self.round);
+        let answer = answer.map_or(String::new(), |answer| format!("    answer:  {}\n", safe(&answer)));
         let expires = self.expires_ms.map_or(String::new(), |at| match time::until(at, now) {
             gone if gone == "expired" => ", expired: silence is a no".to_owned(),
             left => format!(", expires {left}"),
         });
         let asked = time::ago(self.created_ms, now);
         format!(
-            "  {}  {}, {} risk, asked {asked}{expires}\n    engine:  {}\n",
+            "  {}  {}, {} risk, asked {asked}{expires}\n    engine:  {}\n{answer}",
             safe(&self.id),
             safe(&self.kind),
             safe(&self.risk),

@@ -80,6 +80,7 @@ pub(crate) fn cadence(on: &Triggers) -> String {
     }
     match &on.probe {
         Some(ProbeSpec::Named(name)) => parts.push(format!("if {name}")),
+        Some(ProbeSpec::Ask(ask)) => parts.push(format!("if {}", ask.probe)),
         Some(ProbeSpec::Run { .. }) => parts.push("if probe".to_owned()),
         None => {}
     }

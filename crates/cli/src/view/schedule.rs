@@ -4,7 +4,7 @@
 use super::heat::Heat;
 use super::time::{moment, until};
 use super::{NOTHING, SCHEMA};
-use crate::output::{Look, Table};
+use crate::output::{Look, Table, safe};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use loopwright_core::cadence::{Due, Schedule};
@@ -18,13 +18,22 @@ const LISTED_MAX: usize = 10_000;
 const LINES_MAX: usize = 30;
 const OF_ONE_MAX: usize = 3;
 
+/// Loops whose pause is explained.
+const PAUSES_MAX: usize = 10;
+
 const DAY_MS: i64 = 86_400_000;
 
 /// A loop with its compiled cadences.
 pub(crate) struct Planned {
     pub(crate) name: String,
+    /// Its repository, as the store names it.
+    pub(crate) repo: String,
+    /// The folder of its repository, where there are several.
+    pub(crate) place: Option<String>,
     pub(crate) schedule: Schedule,
     pub(crate) standing: Standing,
+    /// Why it is paused.
+    pub(crate) paused: Option<String>,
 }
 
 /// Whether a loop's occurrences would start.
@@ -35,6 +44,11 @@ pub(crate) enum Standing {
 }
 
 impl Planned {
+    /// Its name, with its repository's where there are several.
+    fn label(&self) -> String {
+        self.place.as_ref().map_or_else(|| self.name.clone(), |place| format!("{place}/{}", self.name))
+    }
+
     pub(crate) fn is_paused(&self) -> bool {
         self.standing == Standing::Paused
     }
@@ -44,6 +58,8 @@ impl Planned {
 #[derive(Debug, Serialize)]
 pub(crate) struct Coming {
     schema: u32,
+    /// Why nothing of this will start, where everything is stopped.
+    stopped: Option<String>,
     occurrences: Vec<Occurrence>,
     #[serde(skip)]
     total: u64,
@@ -60,8 +76,11 @@ pub(crate) struct Coming {
 struct Occurrence {
     #[serde(rename = "loop")]
     name: String,
+    repo: String,
     due: String,
     trigger: String,
+    #[serde(skip)]
+    label: String,
     #[serde(skip)]
     at_ms: i64,
     #[serde(skip)]
@@ -77,6 +96,7 @@ impl Coming {
         let zone = jiff::tz::TimeZoneDatabase::bundled().get(zone).unwrap_or(TimeZone::UTC);
         Self {
             schema: SCHEMA,
+            stopped: None,
             occurrences: first(loops, now_ms, upto_ms),
             total: loops.iter().map(|planned| planned.schedule.count_between(now_ms, upto_ms)).sum(),
             days,
@@ -85,17 +105,37 @@ impl Coming {
         }
     }
 
-    /// The page for people: the picture, then the list.
+    /// The same, knowing that everything is stopped, and why.
+    pub(crate) fn stopped(self, stopped: Option<String>) -> Self {
+        Self { stopped, ..self }
+    }
+
+    /// The page for people: what keeps loops from starting, the picture, then the list.
     pub(crate) fn render(&self, loops: &[Planned], width: usize, paint: &dyn Fn(Look, &str) -> String) -> String {
+        let mut parts: Vec<String> = self.held(loops, width).into_iter().collect();
         if self.occurrences.is_empty() {
-            return self.nothing(loops);
+            parts.push(self.nothing(loops));
+            return parts.join("\n\n");
         }
-        let mut parts = Vec::new();
         let heat = Heat::look(loops, self.now_ms, self.days, &self.zone);
         parts.extend(heat.render(width, paint));
         parts.push(self.table(loops.len()).fit(width));
         parts.extend(self.rest(loops.len()).map(|rest| paint(Look::Dim, &rest)));
         parts.join("\n\n")
+    }
+
+    /// The global stop and pauses, with what ends each.
+    fn held(&self, loops: &[Planned], width: usize) -> Option<String> {
+        let stop = self
+            .stopped
+            .as_ref()
+            .map(|why| format!("everything is stopped {}: none of this starts before `loopwright thaw`", safe(why)));
+        let paused = loops.iter().filter(|planned| planned.is_paused()).take(PAUSES_MAX).map(|planned| {
+            let why = planned.paused.as_ref().map_or(String::new(), |why| format!(" ({})", safe(why)));
+            format!("{} is paused{why}: loopwright resume {}", safe(&planned.label()), safe(&planned.name))
+        });
+        let lines: Vec<String> = stop.into_iter().chain(paused).map(|line| folded(&line, width)).collect();
+        (!lines.is_empty()).then(|| lines.join("\n"))
     }
 
     fn nothing(&self, loops: &[Planned]) -> String {
@@ -114,7 +154,7 @@ impl Coming {
         let mut table = Table::new(["DUE", "IN", "LOOP", "TRIGGER", "NOTE"]);
         for line in self.lines(loops) {
             let wait = until(line.start_ms, self.now_ms);
-            let cells = [self.wall(line.at_ms), wait, line.name.clone(), line.trigger.clone(), line.note.to_owned()];
+            let cells = [self.wall(line.at_ms), wait, line.label.clone(), line.trigger.clone(), line.note.to_owned()];
             table.row(cells);
         }
         table
@@ -126,7 +166,7 @@ impl Coming {
         let mut shown: BTreeMap<&str, usize> = BTreeMap::new();
         let mut lines = Vec::new();
         for line in &self.occurrences {
-            let count = shown.entry(&line.name).or_default();
+            let count = shown.entry(&line.label).or_default();
             *count += 1;
             if *count <= most && lines.len() < LINES_MAX {
                 lines.push(line);
@@ -146,6 +186,22 @@ impl Coming {
         let form = if at_ms % 60_000 == 0 { "%a %m-%d %H:%M" } else { "%a %m-%d %H:%M:%S" };
         at.map_or_else(|_| NOTHING.to_owned(), |at| at.strftime(form).to_string())
     }
+}
+
+/// A sentence in lines that fit.
+fn folded(text: &str, width: usize) -> String {
+    let width = width.max(34);
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is always a line");
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+            lines.push(word.to_owned());
+        } else {
+            line.push_str(if line.is_empty() { "" } else { " " });
+            line.push_str(word);
+        }
+    }
+    lines.join("\n")
 }
 
 fn days(count: u16) -> String {
@@ -180,6 +236,8 @@ fn occurrence(planned: &Planned, due: &Due) -> Occurrence {
     };
     Occurrence {
         name: planned.name.clone(),
+        repo: planned.repo.clone(),
+        label: planned.label(),
         due: moment(due.at_ms),
         trigger: due.cadence.to_string(),
         at_ms: due.at_ms,
@@ -199,7 +257,8 @@ mod tests {
         let mut on = Triggers { timezone: Some("Europe/Berlin".to_owned()), ..Triggers::default() };
         edit(&mut on);
         let schedule = Schedule::of(&on, name, "UTC").expect("a schedule");
-        Planned { name: name.to_owned(), schedule, standing: Standing::Active }
+        let (name, repo) = (name.to_owned(), "r1".to_owned());
+        Planned { name, repo, place: None, schedule, standing: Standing::Active, paused: None }
     }
 
     /// A nightly loop, a busy one with quiet hours, a weekly one, and one that somebody paused.
@@ -403,7 +462,7 @@ mod tests {
         assert_eq!(json["occurrences"].as_array().map(Vec::len), Some(72 + 1 + 1));
         assert_eq!(
             json["occurrences"][0],
-            serde_json::json!({ "loop": "busy", "due": "2026-03-27T20:00:00Z", "trigger": "every 20m" })
+            serde_json::json!({ "loop": "busy", "repo": "r1", "due": "2026-03-27T20:00:00Z", "trigger": "every 20m" })
         );
         assert!(coming.occurrences.is_sorted_by_key(|line| line.at_ms));
         let every_second = [planned("often", |on| on.every = Span::parse("1s").into_iter().collect())];

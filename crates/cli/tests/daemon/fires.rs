@@ -351,3 +351,97 @@ fn repositories_of_the_configuration_are_looked_after_with_the_loops_that_are_na
     daemon.stop();
     assert_eq!(rounds_of(&world, "other").len(), 0);
 }
+
+#[test]
+fn a_question_that_nobody_answers_expires_by_itself() {
+    let world = World::new();
+    world.repo.write(".loopwright/config.yaml", "approvals: { expire: 2s }\n");
+    let daemon = world.up();
+    let waiting = world.run("run fix --json").code(10).json();
+    let round = waiting["round"].as_str().expect("a round").to_owned();
+    wait::until("silence to be a no", LONG, || world.json(&format!("show {round}"))["outcome"] == "rejected");
+    let shown = world.json(&format!("show {round}"));
+    let codes: Vec<_> = shown["reasons"].as_array().expect("reasons").iter().map(|reason| &reason["code"]).collect();
+    assert!(codes.contains(&&"expired".into()), "{codes:?}");
+    assert_eq!(world.json("inbox")["items"].as_array().map(Vec::len), Some(0));
+    let late = world.run(&format!("approve {round}")).code(15);
+    assert!(late.stderr().contains("does not wait for an answer"), "{}", late.stderr());
+    daemon.stop();
+}
+
+#[test]
+fn a_loop_that_pauses_itself_asks_and_resuming_it_is_the_answer() {
+    let world = World::new();
+    world.add(
+        "idle",
+        "level: L2\nattempts: 1\noutput: [pull-request]\non: { every: 1s }\n",
+        "@ maker\nsay nothing to do\n",
+    );
+    let daemon = world.up();
+    daemon.wait_for("ask");
+    let question = wait::value("the question", LONG, || {
+        let items = world.json("inbox")["items"].clone();
+        items.as_array()?.iter().find(|item| item["kind"] == "loop-paused").cloned()
+    });
+    let id = question["id"].as_str().expect("an id").to_owned();
+    let page = world.run("inbox").success().stdout();
+    assert!(page.contains("loopwright resume idle") && !page.contains("approve with"), "{page}");
+    let refused = world.run(&format!("approve {id}")).code(15);
+    assert!(refused.stderr().contains("loopwright resume idle"), "{}", refused.stderr());
+    assert_eq!(world.json(&format!("show {id}"))["loop"], "idle", "the question is about the loop");
+    let schedule = world.run("schedule --days 1").success().stdout();
+    assert!(schedule.contains("idle is paused (") && schedule.contains("loopwright resume idle"), "{schedule}");
+    daemon.stop();
+    assert_eq!(world.json(&format!("resume {id}"))["was_paused"], true);
+    assert_eq!(world.json("inbox")["items"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn schedule_shows_every_repository_that_a_daemon_would_look_after_and_the_global_stop() {
+    let world = beating();
+    let other = world.env.repo("other");
+    other.write(
+        ".loopwright/loops/nightly.md",
+        "---\nname: nightly\nintent: look\non: daily 02:30\n---\n# Maker\nLook.\n",
+    );
+    other.write(
+        ".loopwright/loops/unnamed.md",
+        "---\nname: unnamed\nintent: look\non: daily 03:30\n---\n# Maker\nLook.\n",
+    );
+    other.commit("first");
+    let config = world.env.root().join("config/loopwright/config.yaml");
+    std::fs::create_dir_all(config.parent().expect("a folder")).expect("it can be made");
+    let text = format!("repos:\n  - path: {}\n    loops: [nightly]\n  - /nowhere\n", other.path().display());
+    std::fs::write(&config, text).expect("it can be written");
+    let shown = world.run("schedule --days 1").success();
+    let page = shown.stdout();
+    assert!(page.contains("repo/beat") && page.contains("other/nightly") && !page.contains("unnamed"), "{page}");
+    assert!(shown.stderr().contains("`/nowhere`"), "{}", shown.stderr());
+    let _ = world.run("stop --all --why flood").success();
+    let page = world.run("schedule nightly --days 2").success().stdout();
+    assert!(page.starts_with("everything is stopped since") && page.contains("flood"), "{page}");
+    assert!(world.json("schedule")["stopped"].as_str().is_some_and(|why| why.contains("flood")));
+    let _ = world.run("thaw").success();
+    assert!(world.json("schedule")["stopped"].is_null());
+}
+
+#[test]
+fn a_stop_that_is_ended_without_a_daemon_leaves_its_receipts() {
+    let world = beating();
+    let daemon = world.up();
+    wait_for_round(&world, "beat");
+    let _ = world.run("stop --all --why flood").success();
+    daemon.stop();
+    let due = |world: &World| {
+        let shown = world.json("show beat");
+        let receipts = shown["receipts"].as_array().cloned().unwrap_or_default();
+        receipts.into_iter().filter(|receipt| receipt["receipt"] == "stopped").collect::<Vec<_>>()
+    };
+    let before = due(&world).len();
+    let since = std::time::Instant::now();
+    wait::until("a due moment to pass", LONG, || since.elapsed() > std::time::Duration::from_millis(1500));
+    assert_eq!(world.json("thaw")["thawed"], true);
+    let after = due(&world);
+    assert!(after.len() > before, "{after:?}");
+    assert!(after[0]["reason"].as_str().is_some_and(|why| why.contains("flood")), "{after:?}");
+}

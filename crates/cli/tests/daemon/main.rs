@@ -6,4 +6,5 @@ mod beside;
 mod fires;
 mod hears;
 mod service;
+mod shared;
 mod world;

@@ -39,6 +39,12 @@ impl World {
         world
     }
 
+    /// The same with a store that is not in the state directory.
+    pub(crate) fn on(url: &str) -> Self {
+        let Self { env, repo } = Self::new();
+        Self { env: env.with_env("LOOPWRIGHT_STORE", url), repo }
+    }
+
     /// Writes a loop with its script; `more` are further lines of its front matter.
     pub(crate) fn add(&self, name: &str, more: &str, script: &str) {
         self.repo.write(

@@ -13,6 +13,8 @@ const PATIENCE_MS: i64 = 10 * 60_000;
 struct Work {
     due: Option<Waiting>,
     signals: Vec<Signal>,
+    /// What the signals are about.
+    items: Vec<Arc<str>>,
 }
 
 impl Dispatcher {
@@ -42,8 +44,7 @@ impl Dispatcher {
 
     /// What keeps a loop in line from starting, but for the slots of all.
     pub(super) fn lacking(&self, key: &LoopKey) -> Option<Resource> {
-        let entry = &self.members.get(key)?.entry;
-        needs(entry).into_iter().find(|need| {
+        self.members.get(key)?.needs().into_iter().find(|need| {
             let free = self.slots.free(need);
             free == 0 || (free == 1 && self.is_reserved_from(key, need))
         })
@@ -56,7 +57,8 @@ impl Dispatcher {
             (Some(first), Some(other)) => first < other,
             _ => false,
         };
-        is_before && self.members.get(champion).is_some_and(|member| needs(&member.entry).contains(need))
+        let wants = |member: &Member| member.needs().iter().any(|other| other.meets(need));
+        is_before && self.members.get(champion).is_some_and(wants)
     }
 
     /// One loop at a time: a second would keep from the first what it waits for.
@@ -78,16 +80,17 @@ impl Dispatcher {
     /// Lets the first of those parked at what a loop needs be looked at, where some of it is free.
     fn let_others_look(&mut self, key: &LoopKey) {
         let Some(member) = self.members.get(key) else { return };
-        for need in needs(&member.entry) {
+        for need in member.needs() {
             self.offer(&need);
         }
     }
 
-    /// Offers a resource to whoever waits for it first.
+    /// Offers a resource to whoever waits for it first; a path, to the first of each path that meets it.
     pub(super) fn offer(&mut self, resource: &Resource) {
-        let Some(first) = self.queue.first_at(resource).cloned() else { return };
-        if self.lacking(&first).as_ref() != Some(resource) {
-            self.queue.unpark(&first);
+        for (at, first) in self.queue.first_at(resource) {
+            if self.lacking(&first).as_ref() != Some(&at) {
+                self.queue.unpark(&first);
+            }
         }
     }
 
@@ -101,33 +104,30 @@ impl Dispatcher {
         if let Some(waiting) = &work.due {
             standing.mark_ms = standing.mark_ms.max(waiting.due.at_ms);
         }
-        let item = work.signals.first().and_then(|signal| signal.item.clone());
-        let start = Start { ticket, key: key.clone(), receipt, standing, signals: work.signals.clone(), item };
+        let (items, signals) = (work.items.clone(), work.signals.clone());
+        let start = Start { ticket, key: key.clone(), receipt, standing, signals, items: items.clone() };
         let starting = Starting { due: work.due, signals: work.signals };
         let run = Run::new(RunPhase::Starting(Box::new(starting)), now_ms, Some(&member.entry));
-        let needs = needs(&member.entry);
+        let needs = needs(&member.entry, &items);
         self.slots.add(key.clone(), run, needs);
         self.tickets.insert(ticket, key.clone());
         self.out.effect(Command::Start(start));
     }
 }
 
-/// What has waited longest: a due or signals without an item, which are one round together, or an item.
+/// What has waited longest: a due or signals without an item, which are one round together, or items, as many as a round
+/// takes.
 fn choose(member: &mut Member) -> Option<Work> {
-    let item = member.signals.iter().find(|signal| signal.item.is_some());
-    let loose = member.signals.iter().find(|signal| signal.item.is_none());
-    let due_ms = member.line.front().map(|waiting| waiting.due.start_ms);
-    let loose_ms = [due_ms, loose.map(|signal| signal.at_ms)].into_iter().flatten().min();
-    let wanted = match (item, loose_ms) {
-        (Some(signal), Some(loose_ms)) if signal.at_ms < loose_ms => signal.item.clone(),
-        (Some(signal), None) => signal.item.clone(),
-        (_, Some(_)) => None,
-        (None, None) => return None,
-    };
-    let due = if wanted.is_none() { member.line.pop_front() } else { None };
-    let (signals, rest): (Vec<_>, Vec<_>) = member.signals.drain(..).partition(|signal| signal.item == wanted);
+    if !member.is_waiting() {
+        return None;
+    }
+    let items = member.next_items();
+    let due = if items.is_empty() { member.line.pop_front() } else { None };
+    let is_wanted = |signal: &Signal| signal.item.as_ref().map_or(items.is_empty(), |item| items.contains(item));
+    let (signals, rest): (Vec<_>, Vec<_>) = member.signals.drain(..).partition(is_wanted);
     member.signals = rest.into();
-    Some(Work { due, signals })
+    member.withheld = None;
+    Some(Work { due, signals, items })
 }
 
 fn receipt_of(member: &Member, work: &Work, now_ms: i64) -> Receipt {
@@ -138,11 +138,12 @@ fn receipt_of(member: &Member, work: &Work, now_ms: i64) -> Receipt {
         return member.receipt_of(&waiting.due, Fate::Started, reason, now_ms);
     }
     let first = work.signals.first();
-    let reason = match (first.and_then(|signal| signal.item.as_ref()), count) {
-        (Some(item), 1) => format!("an event about {item}"),
-        (Some(item), many) => format!("{many} events about {item}"),
-        (None, 1) => "an event".to_owned(),
-        (None, many) => format!("{many} events in one round"),
+    let reason = match (work.items.as_slice(), count) {
+        ([item], 1) => format!("an event about {item}"),
+        ([item], many) => format!("{many} events about {item}"),
+        ([], 1) => "an event".to_owned(),
+        ([], many) => format!("{many} events in one round"),
+        ([item, rest @ ..], many) => format!("{many} events about {item} and {} more", rest.len()),
     };
     Receipt {
         key: member.key().clone(),

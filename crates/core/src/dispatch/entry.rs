@@ -1,5 +1,6 @@
 //! What the dispatcher knows of a loop and of the machine's limits, as configured. Where a loop stands is `standing`'s.
 
+use super::lock::{ItemLocks, Lock};
 use crate::cadence::Schedule;
 use crate::spec::{CatchUp, Overlap};
 use std::collections::BTreeMap;
@@ -44,8 +45,12 @@ pub struct Entry {
     pub priority: i64,
     /// The agents a round starts, each counted once against its limit.
     pub agents: Vec<Arc<str>>,
-    /// Names of locks that a round holds from its start to its end; the same name is the same lock for every loop.
-    pub locks: Vec<Arc<str>>,
+    /// Locks that a round holds from its start to its end.
+    pub locks: Vec<Lock>,
+    /// Whether it also holds a lock on the items it is about.
+    pub item_locks: ItemLocks,
+    /// How many items of events one round takes.
+    pub batch: usize,
     /// From so many open proposals on nothing new is started.
     pub open_max: u32,
     /// What it hears besides its cadence, in words (`push to main`), for explanations.
@@ -66,6 +71,8 @@ impl Entry {
             priority: 0,
             agents: Vec::new(),
             locks: Vec::new(),
+            item_locks: ItemLocks::None,
+            batch: 1,
             open_max: 3,
             events: Vec::new(),
             wall_ms: None,

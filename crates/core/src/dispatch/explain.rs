@@ -4,6 +4,7 @@ use super::member::Member;
 use super::slots::{Resource, Run, needs};
 use super::why::{Hold, Holder, SlotLimit, Why};
 use super::{Dispatcher, LoopKey};
+use std::sync::Arc;
 
 /// How many holders of slots are named.
 const HOLDERS_MAX: usize = 8;
@@ -23,14 +24,14 @@ impl Dispatcher {
         if member.is_waiting() { self.explain_waiting(member, now_ms) } else { idle(member, now_ms) }
     }
 
-    /// What keeps a round from being started by hand: a round of the same loop, or a lock. Limits do not.
+    /// What keeps a round about some items from being started by hand: a round of the same loop, or a lock. Limits do not.
     #[must_use]
-    pub fn hindrance(&self, key: &LoopKey, now_ms: i64) -> Option<Why> {
+    pub fn hindrance(&self, key: &LoopKey, items: &[Arc<str>], now_ms: i64) -> Option<Why> {
         let member = self.members.get(key);
         if let Some(run) = self.slots.run(key) {
             return Some(running(run, member));
         }
-        let needs = needs(&member?.entry);
+        let needs = needs(&member?.entry, items);
         let lock = needs.iter().find(|need| matches!(need, Resource::Lock(_)) && self.slots.free(need) == 0)?;
         Some(Why::Waiting { since_ms: now_ms, queued: 1, on: self.hold_of(key, lock) })
     }
@@ -80,16 +81,25 @@ impl Dispatcher {
         if let Some(champion) = champion.filter(|_| self.is_reserved_from(key, lacking)) {
             return Hold::Turn { holder: champion.name.to_string() };
         }
-        let mut holders = self.holders(|run| run.held.contains(lacking));
+        let mut holders = self.holders(|run| run.held.iter().any(|held| held.meets(lacking)));
         let limit = match lacking {
             Resource::Repo(repo) => SlotLimit::Repository(repo.to_string()),
             Resource::Agent(agent) => SlotLimit::Agent(agent.to_string()),
-            Resource::Lock(name) => match holders.pop() {
-                Some(holder) => return Hold::Lock { name: name.to_string(), holder },
+            Resource::Lock(lock) => match holders.pop() {
+                Some(holder) => return Hold::Lock { name: lock.to_string(), held: self.held(lacking), holder },
                 None => return Hold::Nothing,
             },
         };
         Hold::Slot { limit, slots: self.slots.limit(lacking), holders }
+    }
+
+    /// The lock that keeps from another, by its own words.
+    fn held(&self, lacking: &Resource) -> String {
+        let held = self.slots.runs().flat_map(|(_, run)| &run.held).filter(|held| held.meets(lacking)).last();
+        match held {
+            Some(Resource::Lock(lock)) => lock.to_string(),
+            _ => String::new(),
+        }
     }
 
     fn holders(&self, holds: impl Fn(&Run) -> bool) -> Vec<Holder> {

@@ -4,6 +4,7 @@
 
 use super::out::Out;
 use super::receipt::{self, moment};
+use super::slots::{self, Resource, Starting};
 use super::{Entry, Fate, LoopKey, Receipt, Signal, Standing};
 use crate::cadence::Due;
 use std::collections::{BTreeSet, VecDeque};
@@ -48,6 +49,8 @@ pub(super) struct Member {
     /// Its place among the timers.
     pub(super) timer_ms: Option<i64>,
     pub(super) later: Option<Later>,
+    /// The item that the probe found last and that another round was about.
+    pub(super) withheld: Option<Arc<str>>,
 }
 
 impl Member {
@@ -65,6 +68,7 @@ impl Member {
             open: 0,
             timer_ms: None,
             later: None,
+            withheld: None,
         };
         member.look_from(member.cursor_ms);
         member
@@ -84,7 +88,41 @@ impl Member {
     pub(super) fn queued(&self) -> usize {
         let items: BTreeSet<_> = self.signals.iter().filter_map(|signal| signal.item.as_ref()).collect();
         let loose = self.line.is_empty() && self.signals.iter().any(|signal| signal.item.is_none());
-        self.line.len() + items.len() + usize::from(loose)
+        self.line.len() + items.len().div_ceil(self.entry.batch.max(1)) + usize::from(loose)
+    }
+
+    /// What the round that would start next needs.
+    pub(super) fn needs(&self) -> Vec<Resource> {
+        match self.next_items() {
+            items if items.is_empty() => slots::needs(&self.entry, self.withheld.as_slice()),
+            items => slots::needs(&self.entry, &items),
+        }
+    }
+
+    /// The items that the next round is about, when it is about events with items: what has waited longest goes first.
+    pub(super) fn next_items(&self) -> Vec<Arc<str>> {
+        let first_ms = |is: fn(&Signal) -> bool| self.signals.iter().find(|one| is(one)).map(|one| one.at_ms);
+        let due_ms = self.line.front().map(|waiting| waiting.due.start_ms);
+        let loose_ms = [due_ms, first_ms(|signal| signal.item.is_none())].into_iter().flatten().min();
+        match (first_ms(|signal| signal.item.is_some()), loose_ms) {
+            (Some(item_ms), Some(loose_ms)) if item_ms >= loose_ms => Vec::new(),
+            (Some(_), _) => self.first_items(),
+            (None, _) => Vec::new(),
+        }
+    }
+
+    /// The items that have waited longest, each once, as many as a round takes.
+    fn first_items(&self) -> Vec<Arc<str>> {
+        let mut items: Vec<Arc<str>> = Vec::new();
+        for item in self.signals.iter().filter_map(|signal| signal.item.as_ref()) {
+            if items.len() >= self.entry.batch.max(1) {
+                break;
+            }
+            if !items.contains(item) {
+                items.push(Arc::clone(item));
+            }
+        }
+        items
     }
 
     pub(super) fn is_waiting(&self) -> bool {
@@ -181,6 +219,16 @@ impl Member {
         let wait_ms = self.standing.wait.as_ref().map(|wait| wait.until_ms);
         let quiet_ms = self.entry.schedule.quiet_until(now_ms);
         [self.retry_ms, wait_ms, quiet_ms].into_iter().flatten().filter(|at| *at > now_ms).max()
+    }
+
+    /// What a start was for waits again, before everything else.
+    pub(super) fn put_back(&mut self, starting: Starting) {
+        if let Some(waiting) = starting.due {
+            self.line.push_front(waiting);
+        }
+        for signal in starting.signals.into_iter().rev() {
+            self.signals.push_front(signal);
+        }
     }
 
     /// What is left waiting goes to the back of the line.

@@ -20,6 +20,15 @@ pub enum Input {
         key: LoopKey,
         /// The round.
         round: String,
+        /// The items that it is about, as far as they are known.
+        items: Vec<Arc<str>>,
+    },
+    /// The probe of a start found these items. The answer is [`Command::Granted`] or [`Command::Withheld`].
+    Claim {
+        /// Which start.
+        ticket: u64,
+        /// What it found.
+        items: Vec<Arc<str>>,
     },
     /// A start has become a round: its receipt and its mark are durable.
     Born {
@@ -136,6 +145,18 @@ pub enum Command {
     },
     /// A round is to be born, or [`Input::Unborn`], [`Input::NoWork`] or [`Input::Settled`] to be said.
     Start(Start),
+    /// The start may go on with these of the items that it claimed.
+    Granted {
+        /// Which start.
+        ticket: u64,
+        /// The items on which nobody else works.
+        items: Vec<Arc<str>>,
+    },
+    /// Others work on all items that the start claimed: it is over and comes again when one of them is free.
+    Withheld {
+        /// Which start.
+        ticket: u64,
+    },
     /// The running round is to end; its end is told as always.
     Cancel {
         /// Of which loop.
@@ -170,8 +191,8 @@ pub struct Start {
     pub standing: Standing,
     /// The signals that the round takes, to be marked as taken with the birth.
     pub signals: Vec<Signal>,
-    /// The item that the round is about.
-    pub item: Option<Arc<str>>,
+    /// The items that the round is about.
+    pub items: Vec<Arc<str>>,
 }
 
 /// Something that a person may want to know without being asked.

@@ -18,6 +18,7 @@ mod begin;
 mod entry;
 mod explain;
 mod failure;
+mod lock;
 mod member;
 mod message;
 mod of_spec;
@@ -33,6 +34,7 @@ mod why;
 mod why_text;
 
 pub use entry::{Entry, Limits, LoopKey};
+pub use lock::{ItemLocks, Lock, OWN_ITEMS};
 pub use message::{Command, End, Input, Notice, Signal, Start};
 pub use receipt::{Fate, Receipt, occurrence};
 pub use standing::{Frozen, Paused, Standing, Wait};
@@ -151,7 +153,8 @@ impl Dispatcher {
             Input::Wake => {}
             Input::Loops(entries) => self.reload(now_ms, entries),
             Input::Signal(signal) => self.hear(now_ms, signal),
-            Input::Occupied { key, round } => self.occupy(now_ms, key, round),
+            Input::Occupied { key, round, items } => self.occupy(now_ms, key, round, &items),
+            Input::Claim { ticket, items } => self.claim(now_ms, ticket, items),
             Input::Born { ticket, round } => self.born(now_ms, ticket, round),
             Input::Unborn { ticket, why, retry_ms } => self.unborn(now_ms, ticket, &why, retry_ms),
             Input::NoWork { ticket } => self.no_work(now_ms, ticket),
@@ -251,6 +254,10 @@ impl Dispatcher {
         match self.members.get(key).filter(|_| can_start) {
             Some(member) => {
                 let since_ms = member.since_ms.unwrap_or(now_ms);
+                // What it waits for first may be about another item now.
+                if member.entry.item_locks == ItemLocks::Own {
+                    self.queue.unpark(key);
+                }
                 self.queue.enter(Rank::new(member.entry.priority, since_ms, key.clone()));
             }
             None => self.leave(key),

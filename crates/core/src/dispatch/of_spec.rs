@@ -1,13 +1,10 @@
 //! A loop's entry as its checked file has it: the one place where keys of a loop file become what the dispatcher weighs.
 
-use super::{Entry, LoopKey};
+use super::{Entry, ItemLocks, Lock, LoopKey, OWN_ITEMS};
 use crate::cadence::{CadenceProblem, Schedule};
 use crate::spec::{CheckedSpec, LoopSpec, Role};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-/// A lock of this kind is the same for the loops of every repository.
-const SHARED: &str = "global:";
 
 impl Entry {
     /// The entry of a loop in a repository; `system_zone` is what a loop without `timezone` means.
@@ -22,7 +19,9 @@ impl Entry {
             catch_up: spec.on.catch_up,
             priority: i64::from(spec.priority),
             agents: agents(spec),
-            locks: spec.locks.iter().map(|lock| scoped(repo, lock)).collect(),
+            locks: spec.locks.iter().filter(|lock| *lock != OWN_ITEMS).map(|lock| Lock::of(repo, lock)).collect(),
+            item_locks: if spec.locks_items() { ItemLocks::Own } else { ItemLocks::None },
+            batch: spec.on.batch(),
             open_max: spec.open_max,
             events: events(spec),
             wall_ms: wall_ms(spec),
@@ -36,11 +35,6 @@ fn agents(spec: &LoopSpec) -> Vec<Arc<str>> {
     let first = |role| spec.chain(role).into_iter().next().map(|agent| agent.agent.word());
     let words: BTreeSet<&str> = [Role::Maker, Role::Checker].into_iter().filter_map(first).collect();
     words.into_iter().map(Arc::from).collect()
-}
-
-/// The same word is another lock in another repository, unless it says that it is shared.
-fn scoped(repo: &str, lock: &str) -> Arc<str> {
-    if lock.starts_with(SHARED) { lock.into() } else { format!("{repo}/{lock}").into() }
 }
 
 /// What the loop hears besides its cadence, in words.
@@ -73,10 +67,11 @@ mod tests {
     fn keys_of_the_loop_file_reach_the_dispatcher() {
         let told = entry(
             "on: { every: 15m, push: [main], overlap: queue, catch_up: skip }\npriority: 7\nopen_max: 2\n\
-             timeout: 10m\nlocks: [docs, 'global:gpu']\nagents: { maker: { use: claude }, checker: { use: codex } }",
+             timeout: 10m\nlocks: [docs, 'global:gpu', item]\nagents: { maker: { use: claude }, checker: { use: codex } }",
         );
         let words = |all: &[Arc<str>]| all.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-        assert_eq!(words(&told.locks), "r1/docs global:gpu");
+        assert_eq!(told.locks, [Lock::of("r1", "docs"), Lock::of("r2", "global:gpu")]);
+        assert_eq!(told.item_locks, ItemLocks::Own);
         assert_eq!((words(&told.agents), words(&told.events)), ("claude codex".to_owned(), "push to main".to_owned()));
         assert_eq!((told.priority, told.open_max, told.wall_ms), (7, 2, Some(600_000)));
         assert_eq!((told.overlap, told.catch_up), (crate::spec::Overlap::Queue, crate::spec::CatchUp::Skip));

@@ -83,9 +83,15 @@ impl Queue {
         self.move_to(key, Place::Parked(at));
     }
 
-    /// Who would get a resource that became free.
-    pub(super) fn first_at(&self, resource: &Resource) -> Option<&LoopKey> {
-        self.parked.get(resource).and_then(BTreeSet::first).map(|rank| &rank.key)
+    /// Who would get a resource that became free, and where each is parked: with a path, whoever waits for what meets it.
+    pub(super) fn first_at(&self, resource: &Resource) -> Vec<(Resource, LoopKey)> {
+        let first = |(at, line): (&Resource, &BTreeSet<Rank>)| Some((at.clone(), line.first()?.key.clone()));
+        match resource {
+            Resource::Lock(lock) if lock.is_path() => {
+                self.parked.iter().filter(|(at, _)| at.meets(resource)).filter_map(first).collect()
+            }
+            resource => self.parked.get_key_value(resource).and_then(first).into_iter().collect(),
+        }
     }
 
     /// Lets a parked loop be looked at again.

@@ -1,7 +1,7 @@
 //! Loops that come, change and go: at the first load and at every reload.
 
 use super::member::{Later, Member};
-use super::slots::{Run, needs};
+use super::slots::Run;
 use super::{Dispatcher, Entry, Fate, LoopKey, Standing};
 use std::collections::BTreeSet;
 
@@ -103,7 +103,7 @@ impl Dispatcher {
             }
             self.out.keep(key);
         }
-        let needs = needs(&member.entry);
+        let needs = member.needs();
         needs.iter().for_each(|need| self.offer(need));
     }
 

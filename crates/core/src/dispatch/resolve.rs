@@ -2,8 +2,9 @@
 
 use super::failure::{self, Aftermath};
 use super::member::receipt_of_signal;
-use super::slots::{Run, RunPhase, Starting, needs};
+use super::slots::{self, Resource, Run, RunPhase, Starting, needs};
 use super::{Command, Dispatcher, End, Fate, LoopKey, Notice, Receipt};
+use std::sync::Arc;
 
 /// How often one start is tried.
 const TRIES_MAX: u8 = 5;
@@ -35,12 +36,7 @@ impl Dispatcher {
             Some(retry_ms) => {
                 member.tries += 1;
                 member.retry_ms = Some(retry_ms.max(now_ms.saturating_add(RETRY_MS)));
-                if let Some(waiting) = starting.due {
-                    member.line.push_front(waiting);
-                }
-                for signal in starting.signals.into_iter().rev() {
-                    member.signals.push_front(signal);
-                }
+                member.put_back(starting);
             }
             None => {
                 self.finish_start(now_ms, &key, starting, Fate::Failed, why);
@@ -155,15 +151,45 @@ impl Dispatcher {
         self.refresh(now_ms, key);
     }
 
+    /// What the probe of a start found: the round gets what nobody else works on. When that is nothing, the occurrence
+    /// waits for the first of them, and the probe is asked again then.
+    pub(super) fn claim(&mut self, now_ms: i64, ticket: u64, items: Vec<Arc<str>>) {
+        let Some(key) = self.tickets.get(&ticket).cloned() else { return };
+        let Some(member) = self.members.get(&key) else { return };
+        let lock = |item: &Arc<str>| slots::item_locks(&member.entry, std::slice::from_ref(item)).pop();
+        let is_free = |item: &Arc<str>| match lock(item).map(Resource::Lock) {
+            Some(lock) => !self.slots.is_met(&lock, Some(&key)),
+            None => true,
+        };
+        let (free, taken): (Vec<_>, Vec<_>) = items.into_iter().partition(is_free);
+        if free.is_empty() && !taken.is_empty() {
+            return self.withhold(now_ms, ticket, taken.into_iter().next());
+        }
+        let locks = slots::item_locks(&member.entry, &free).into_iter().map(Resource::Lock).collect();
+        self.slots.take(&key, locks);
+        self.out.effect(Command::Granted { ticket, items: free });
+    }
+
+    fn withhold(&mut self, now_ms: i64, ticket: u64, item: Option<Arc<str>>) {
+        let Some((key, starting)) = self.end_start(ticket) else { return };
+        self.out.effect(Command::Withheld { ticket });
+        if let Some(member) = self.members.get_mut(&key) {
+            member.withheld = item;
+            member.put_back(starting);
+        }
+        self.after_start(now_ms, &key);
+    }
+
     /// A round that the dispatcher did not start.
-    pub(super) fn occupy(&mut self, now_ms: i64, key: LoopKey, round: String) {
+    pub(super) fn occupy(&mut self, now_ms: i64, key: LoopKey, round: String, items: &[Arc<str>]) {
         if self.slots.run(&key).is_some() {
             return;
         }
         self.leave(&key);
         let entry = self.members.get(&key).map(|member| &member.entry);
-        let needs = entry.map_or_else(|| vec![super::slots::Resource::Repo(key.repo.clone())], needs);
-        let run = Run::new(RunPhase::Running(round), now_ms, entry);
+        let needs = entry.map_or_else(|| vec![Resource::Repo(key.repo.clone())], |entry| needs(entry, items));
+        let mut run = Run::new(RunPhase::Running(round), now_ms, entry);
+        run.items = if entry.is_none() { items.to_vec() } else { Vec::new() };
         self.slots.add(key.clone(), run, needs);
         self.refresh(now_ms, &key);
     }

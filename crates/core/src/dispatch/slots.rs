@@ -1,5 +1,6 @@
 //! What runs, and what it holds: slots of the limits, and locks. Who goes next is the queue's.
 
+use super::lock::{self, ItemLocks, Lock};
 use super::member::Waiting;
 use super::{Entry, Limits, LoopKey, Signal};
 use std::collections::BTreeMap;
@@ -10,7 +11,17 @@ use std::sync::Arc;
 pub(super) enum Resource {
     Repo(Arc<str>),
     Agent(Arc<str>),
-    Lock(Arc<str>),
+    Lock(Lock),
+}
+
+impl Resource {
+    /// Whether holding the one keeps from the other.
+    pub(super) fn meets(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Lock(one), Self::Lock(other)) => one.meets(other),
+            (one, other) => one == other,
+        }
+    }
 }
 
 /// A round, from the decision to start it until its end.
@@ -22,6 +33,8 @@ pub(super) struct Run {
     pub(super) until_ms: Option<i64>,
     /// What it holds; the loop's file may say something else by now.
     pub(super) held: Vec<Resource>,
+    /// The items of a round whose loop is not known yet.
+    pub(super) items: Vec<Arc<str>>,
     pub(super) is_cancelled: bool,
     pub(super) is_told_stalled: bool,
 }
@@ -44,7 +57,8 @@ pub(super) struct Starting {
 impl Run {
     pub(super) fn new(phase: RunPhase, now_ms: i64, entry: Option<&Entry>) -> Self {
         let until_ms = entry.and_then(|entry| entry.wall_ms).map(|wall_ms| now_ms.saturating_add(wall_ms));
-        Self { phase, since_ms: now_ms, until_ms, held: Vec::new(), is_cancelled: false, is_told_stalled: false }
+        let (held, items) = (Vec::new(), Vec::new());
+        Self { phase, since_ms: now_ms, until_ms, held, items, is_cancelled: false, is_told_stalled: false }
     }
 
     pub(super) fn round(&self) -> Option<&String> {
@@ -103,7 +117,26 @@ impl Slots {
 
     /// How many of a resource are free.
     pub(super) fn free(&self, resource: &Resource) -> usize {
+        if let Resource::Lock(lock) = resource
+            && lock.is_path()
+        {
+            return usize::from(!self.is_met(resource, None));
+        }
         self.limit(resource).saturating_sub(self.used.get(resource).copied().unwrap_or(0))
+    }
+
+    /// Whether a round, but for that of a loop, holds something that keeps from this.
+    pub(super) fn is_met(&self, resource: &Resource, but: Option<&LoopKey>) -> bool {
+        let mut others = self.runs.iter().filter(|(key, _)| but != Some(*key));
+        others.any(|(_, run)| run.held.iter().any(|held| held.meets(resource)))
+    }
+
+    /// Gives a round more to hold.
+    pub(super) fn take(&mut self, key: &LoopKey, more: Vec<Resource>) {
+        let Some(mut run) = self.runs.remove(key) else { return };
+        let more = more.into_iter().filter(|need| !run.held.contains(need)).collect();
+        self.hold(&mut run, more);
+        self.runs.insert(key.clone(), run);
     }
 
     /// Adds a round, which takes what its loop needs, or what is left of it when nobody asked before.
@@ -118,7 +151,8 @@ impl Slots {
         if run.until_ms.is_none() {
             run.until_ms = entry.wall_ms.map(|wall_ms| run.since_ms.saturating_add(wall_ms));
         }
-        let missing = needs(entry).into_iter().filter(|need| !run.held.contains(need)).collect();
+        let items = std::mem::take(&mut run.items);
+        let missing = needs(entry, &items).into_iter().filter(|need| !run.held.contains(need)).collect();
         self.hold(&mut run, missing);
         self.runs.insert(key.clone(), run);
     }
@@ -149,14 +183,22 @@ impl Slots {
     }
 }
 
-/// What a round of the loop needs, each once.
-pub(super) fn needs(entry: &Entry) -> Vec<Resource> {
+/// What a round of the loop about some items needs, each once.
+pub(super) fn needs(entry: &Entry, items: &[Arc<str>]) -> Vec<Resource> {
     let mut needs = vec![Resource::Repo(entry.key.repo.clone())];
-    let agents = entry.agents.iter().cloned().map(Resource::Agent);
-    for need in agents.chain(entry.locks.iter().cloned().map(Resource::Lock)) {
+    let locks = lock::widest(entry.locks.iter().cloned().chain(item_locks(entry, items)));
+    for need in entry.agents.iter().cloned().map(Resource::Agent).chain(locks.into_iter().map(Resource::Lock)) {
         if !needs.contains(&need) {
             needs.push(need);
         }
     }
     needs
+}
+
+/// The locks on items, where rounds of the loop hold them.
+pub(super) fn item_locks(entry: &Entry, items: &[Arc<str>]) -> Vec<Lock> {
+    match entry.item_locks {
+        ItemLocks::Own => items.iter().map(|item| Lock::of_item(&entry.key.repo, item)).collect(),
+        ItemLocks::None => Vec::new(),
+    }
 }

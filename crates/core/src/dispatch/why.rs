@@ -117,6 +117,8 @@ pub enum Hold {
     Lock {
         /// Its name.
         name: String,
+        /// The name of the lock that is held: another, where one path is below the other.
+        held: String,
         /// Who holds it.
         holder: Holder,
     },

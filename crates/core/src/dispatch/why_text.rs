@@ -83,7 +83,12 @@ impl Hold {
                 let held = if held.is_empty() { String::new() } else { format!(", held by {}", held.join(", ")) };
                 format!("waiting for {} ({slots}){held}", limit.text())
             }
-            Self::Lock { name, holder } => format!("waiting for the lock `{name}`, held by {}", holder.text()),
+            Self::Lock { name, held, holder } if name == held => {
+                format!("waiting for the lock `{name}`, held by {}", holder.text())
+            }
+            Self::Lock { name, held, holder } => {
+                format!("waiting for the lock `{name}`: `{held}` meets it and is held by {}", holder.text())
+            }
             Self::Turn { holder } => format!("waiting behind `{holder}`, which has waited longer for the same"),
             Self::Retry { at_ms } => format!("the start did not succeed and is tried again at {}", moment(*at_ms)),
             Self::Nothing => "starting".to_owned(),

@@ -9,7 +9,6 @@ use crate::spec::Role;
 
 const INTENT_MAX: usize = 4 << 10;
 const LOOP_MAX: usize = 64 << 10;
-const ITEM_MAX: usize = 16 << 10;
 const STAGED_MAX: usize = 32 << 10;
 const STAGED_COUNT_MAX: usize = 64;
 const GATE_MAX: usize = 4 << 10;
@@ -38,8 +37,8 @@ pub struct CheckerBrief {
     pub floor: u8,
     /// The round's mark: unguessable, made after everything that is fenced with it was written.
     pub mark: String,
-    /// The unit of work.
-    pub item: Option<WorkItem>,
+    /// The units of work.
+    pub items: Vec<WorkItem>,
     /// The change, file by file, made from raw trees.
     pub diff: Vec<FileDiff>,
     /// What the gates found.
@@ -83,11 +82,9 @@ impl CheckerBrief {
         let mut parts = part(Text::Checker, self.own.as_deref());
         parts.extend([self.answer.text().built_in().to_owned(), self.task(), self.rubric()]);
         parts.push(format!("# The candidate\n\n{}\n", role_line(Role::Checker, None)));
-        parts.extend(
-            self.item.as_ref().map(|item| self.data("item", &format!("{}\n{}", item.key, item.text), ITEM_MAX)),
-        );
+        parts.extend(WorkItem::told(&self.items, &self.mark));
         parts.extend(self.change());
-        parts.extend(self.items());
+        parts.extend(self.staged());
         parts.extend(self.evidence());
         parts.extend(self.remarks());
         parts.push(self.binding());
@@ -127,7 +124,7 @@ impl CheckerBrief {
         parts
     }
 
-    fn items(&self) -> Vec<String> {
+    fn staged(&self) -> Vec<String> {
         let item = |item: &Named| self.data(&format!("staged item {}", item.name), &item.text, STAGED_MAX);
         self.staged.iter().take(STAGED_COUNT_MAX).map(item).collect()
     }

@@ -14,6 +14,9 @@ const CONTEXT_MAX: usize = 32 << 10;
 const STATE_MAX: usize = 16 << 10;
 const MEMORY_MAX: usize = 24 << 10;
 const ITEM_MAX: usize = 16 << 10;
+/// Of several items, all together, and each at the least: its key.
+const ITEMS_MAX: usize = 64 << 10;
+const ITEM_MIN: usize = 256;
 const FEEDBACK_MAX: usize = 8 << 10;
 const FEEDBACKS_MAX: usize = 16;
 
@@ -42,8 +45,8 @@ pub struct MakerBrief {
     pub state: String,
     /// What the loop remembers, a line each.
     pub memory: Vec<String>,
-    /// The unit of work.
-    pub item: Option<WorkItem>,
+    /// The units of work.
+    pub items: Vec<WorkItem>,
     /// The attempt, from 1.
     pub attempt: u32,
     /// How many there may be.
@@ -74,6 +77,24 @@ pub struct WorkItem {
     pub key: String,
     /// What it is about, as its author wrote it.
     pub text: String,
+}
+
+impl WorkItem {
+    /// One item as data; several after a word that all of them are the task, each with its share of the room.
+    pub(super) fn told(items: &[Self], mark: &str) -> Vec<String> {
+        let room = (ITEMS_MAX / items.len().max(1)).clamp(ITEM_MIN, ITEM_MAX);
+        let data = |name: &str, item: &Self| fenced(mark, name, &format!("{}\n{}", item.key, item.text), room);
+        match items {
+            [] => Vec::new(),
+            [item] => vec![data("item", item)],
+            all => {
+                let count = all.len();
+                let intro = format!("This round is about {count} items; each of them is to be dealt with.\n");
+                let each = all.iter().enumerate().map(|(at, item)| data(&format!("item {} of {count}", at + 1), item));
+                std::iter::once(intro).chain(each).collect()
+            }
+        }
+    }
 }
 
 /// What said no to the attempt before.
@@ -142,9 +163,7 @@ impl MakerBrief {
         if !self.memory.is_empty() {
             parts.push(self.data("memory", &self.memory.join("\n"), MEMORY_MAX));
         }
-        if let Some(item) = &self.item {
-            parts.push(self.data("item", &format!("{}\n{}", item.key, item.text), ITEM_MAX));
-        }
+        parts.extend(WorkItem::told(&self.items, &self.mark));
         let whose = role_line(Role::Maker, Some(self.attempt));
         parts.push(format!("{whose}\n\nAttempt {} of {}.\n", self.attempt, self.attempts));
         if self.start == Start::Again {

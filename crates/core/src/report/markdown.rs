@@ -56,7 +56,7 @@ fn facts(out: &mut String, report: &RoundReport) {
         ("round", report.round.clone()),
         ("level", report.level.label().to_owned()),
         ("started by", report.actor.clone()),
-        ("item", report.item.clone().unwrap_or_else(|| "none".to_owned())),
+        (if report.items.len() > 1 { "items" } else { "item" }, worked_on(report)),
         ("base", report.base.clone().unwrap_or_else(|| "none".to_owned())),
         ("tree", report.tree.clone().unwrap_or_else(|| "none".to_owned())),
         ("candidate", report.candidate.clone().unwrap_or_else(|| "none".to_owned())),
@@ -66,6 +66,14 @@ fn facts(out: &mut String, report: &RoundReport) {
     ];
     for (name, value) in rows {
         line(out, &format!("| {name} | {} |", plain(&value)));
+    }
+}
+
+/// Every item by its key; reports of old rounds have one line for it.
+fn worked_on(report: &RoundReport) -> String {
+    match report.items.as_slice() {
+        [] => report.item.clone().unwrap_or_else(|| "none".to_owned()),
+        all => all.join(", "),
     }
 }
 

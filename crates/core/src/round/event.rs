@@ -116,8 +116,11 @@ pub struct Started {
     pub spec_hash: String,
     /// Who started it.
     pub actor: String,
-    /// An item named by a person.
+    /// An item named by a person, or brought by a signal or a probe that was asked before.
     pub item: Option<Item>,
+    /// The items beside it, where one round takes several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub more: Vec<Item>,
     /// Whether outputs are only shown.
     pub dry_run: bool,
     /// The boundary around agents and gates.

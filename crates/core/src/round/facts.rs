@@ -14,6 +14,9 @@ use crate::units::Usd;
 use crate::verdict::Judgement;
 use serde::{Deserialize, Serialize};
 
+/// Bytes of the line in which several items are named.
+const ITEMS_LINE: usize = 160;
+
 /// Why something was decided.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reason {
@@ -115,8 +118,8 @@ pub struct Facts {
     pub history: Vec<String>,
     /// What the loop remembers, for the maker.
     pub memory: Vec<Remembered>,
-    /// The item worked on.
-    pub item: Option<Item>,
+    /// The items worked on: one, unless the loop takes several in a round.
+    pub items: Vec<Item>,
     /// The pinned base.
     pub base: Option<String>,
     /// Its branch.
@@ -166,7 +169,7 @@ impl Facts {
     #[must_use]
     pub fn new(started: Started) -> Self {
         Self {
-            item: started.item.clone(),
+            items: started.item.iter().chain(&started.more).cloned().collect(),
             patience: Patience::new(started.provider_wait_ms),
             started,
             running: None,
@@ -193,6 +196,22 @@ impl Facts {
             report: None,
             network: Traffic::default(),
         }
+    }
+
+    /// What the items worked on are called in one line: the key of one, the first keys of several.
+    #[must_use]
+    pub fn item(&self) -> Option<String> {
+        let (first, rest) = self.items.split_first()?;
+        let mut line = first.key.clone();
+        for (at, item) in rest.iter().enumerate() {
+            if line.len() + item.key.len() > ITEMS_LINE {
+                line.push_str(&format!(" and {} more", rest.len() - at));
+                break;
+            }
+            line.push_str(", ");
+            line.push_str(&item.key);
+        }
+        Some(line)
     }
 
     /// The attempt under way or the last one.

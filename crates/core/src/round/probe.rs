@@ -12,7 +12,7 @@ pub(super) fn probed(mut round: Round, probed: Probed) -> Result<Step, Misfit> {
         Probed::Nothing => Ok(round.end(RoundOutcome::NothingToDo, Stage::Probe, "no-work", "the probe found no work")),
         Probed::Failed { text } => Ok(round.end(RoundOutcome::Failed, Stage::Probe, "probe-failed", text)),
         Probed::Work { items } => {
-            round.facts.item = items.into_iter().next();
+            round.facts.items = items;
             Ok(round.to(Phase::Isolating, vec![Action::Isolate]))
         }
     }

@@ -16,11 +16,8 @@ pub(super) fn recalled(mut round: Round, recalled: Recalled) -> Result<Step, Mis
     round.facts.day_micros = recalled.day_micros;
     round.facts.history = recalled.history;
     round.facts.memory = recalled.memory;
-    if let Some(key) = settled(&round, &recalled.settled_items) {
-        // The round takes no item, so its end says nothing of one.
-        round.facts.item = None;
-        let text = format!("item `{key}` is done, or waits for a person; only a person starts another round for it");
-        return Ok(round.end(RoundOutcome::NothingToDo, Stage::Recall, "item-settled", text));
+    if let Some(end) = leave_settled(&mut round, &recalled.settled_items) {
+        return Ok(round.end(RoundOutcome::NothingToDo, Stage::Recall, "item-settled", end));
     }
     let day = round.facts.started.spec.budget.day.usd;
     // Records of rounds from before accounts were kept.
@@ -44,11 +41,19 @@ pub(super) fn recalled(mut round: Round, recalled: Recalled) -> Result<Step, Mis
     Ok(after_recall(round))
 }
 
-/// The item that something other than a person brought, if it was worked on before or given up.
-fn settled(round: &Round, settled: &[String]) -> Option<String> {
-    let started = &round.facts.started;
-    let item = started.item.as_ref().filter(|_| started.trigger != MANUAL)?;
-    settled.contains(&item.key).then(|| item.key.clone())
+/// Leaves out the items that something other than a person brought and that were worked on before or given up. Why there
+/// is nothing to do, when none is left: the round takes no item then, so its end says nothing of one.
+fn leave_settled(round: &mut Round, settled: &[String]) -> Option<String> {
+    let facts = &mut round.facts;
+    let (before, named) = (facts.items.len(), facts.item());
+    if facts.started.trigger != MANUAL {
+        facts.items.retain(|item| !settled.contains(&item.key));
+    }
+    let what = named.filter(|_| facts.items.is_empty() && before > 0)?;
+    Some(match before {
+        1 => format!("item `{what}` is done, or waits for a person; only a person starts another round for it"),
+        _ => format!("items `{what}` are done, or wait for a person; only a person starts another round for them"),
+    })
 }
 
 /// What is left of a day or a month is kept for looking: the round runs as if its loop were at L1.

@@ -36,7 +36,7 @@ pub use output::{ActionKind, OutputSpec};
 pub use problem::{Problem, ProblemKind, Problems};
 pub use schema::schema;
 pub use seed::Unread;
-pub use triggers::{CatchUp, ItemsForm, OWN_BRANCHES, Overlap, ProbeSpec, Triggers};
+pub use triggers::{Ask, CatchUp, ItemsForm, OWN_BRANCHES, Overlap, ProbeSpec, Triggers};
 
 use crate::level::LoopLevel;
 use crate::units::Span;
@@ -144,7 +144,7 @@ pub struct LoopSpec {
     /// Order among due loops; higher first.
     #[serde(skip_serializing_if = "is_default")]
     pub priority: i32,
-    /// Names that two loops may not hold at once.
+    /// What no two rounds hold at once: `path:src/`, `branch:main`, `issue:12`, `item` for the round's own items, or a name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub locks: Vec<String>,
     /// Wall time of a whole round; the round's budget when absent.
@@ -286,6 +286,12 @@ impl LoopSpec {
         let named = self.agents.get(&role);
         let named = if role == Role::Checker { named.or_else(|| self.agents.get(&Role::Maker)) } else { named };
         named.map(AgentSpec::chain).unwrap_or_default()
+    }
+
+    /// Whether its rounds hold a lock on the items they are about.
+    #[must_use]
+    pub fn locks_items(&self) -> bool {
+        self.locks.iter().any(|lock| lock == crate::dispatch::OWN_ITEMS)
     }
 
     /// A loop with safe defaults: the seed's constructor. A loop without triggers of its own starts by hand.

@@ -31,7 +31,8 @@ fn close(value: &mut Value) {
 }
 
 /// Keys without which a block means nothing.
-const REQUIRED: [(&str, &[&str]); 13] = [
+const REQUIRED: [(&str, &[&str]); 14] = [
+    ("Ask", &["use"]),
     ("RunGate", &["name", "run"]),
     ("DiffGate", &["name", "diff"]),
     ("ParseGate", &["name", "parse"]),
@@ -118,6 +119,11 @@ fn add_short_forms(schema: &mut Value) {
     if let Some(on) = definition(schema, "Triggers") {
         for key in ON_ONE_OR_MANY {
             allow(property(on, key), json!({ "type": "string" }));
+        }
+    }
+    if let Some(ask) = definition(schema, "Ask") {
+        for key in ["labels", "not_labels", "author", "paths", "checks", "packages"] {
+            allow(property(ask, key), json!({ "type": "string" }));
         }
     }
     if let Some(ceilings) = definition(schema, "Ceilings") {

@@ -64,6 +64,16 @@ impl Triggers {
     pub fn is_default(&self) -> bool {
         *self == Self::default()
     }
+
+    /// How many items one round takes, from the probe or from events.
+    #[must_use]
+    pub fn batch(&self) -> usize {
+        match &self.probe {
+            Some(ProbeSpec::Run { batch, .. }) => usize::try_from(*batch).unwrap_or(usize::MAX).max(1),
+            Some(ProbeSpec::Ask(ask)) => usize::try_from(ask.batch).unwrap_or(usize::MAX).max(1),
+            Some(ProbeSpec::Named(_)) | None => 1,
+        }
+    }
 }
 
 /// What branches of this program's own making begin with; what happens on them makes no loop due.
@@ -101,6 +111,8 @@ pub enum Overlap {
 pub enum ProbeSpec {
     /// A built-in probe, such as `open-prs`.
     Named(String),
+    /// A built-in probe with a query: `{ use: open-issues, labels: [bug] }`.
+    Ask(Box<Ask>),
     /// A command.
     Run {
         /// The command.
@@ -110,6 +122,99 @@ pub enum ProbeSpec {
         /// How many items one round takes.
         batch: u32,
     },
+}
+
+/// A built-in probe and what of its answer counts. Each probe knows some of these keys; a list means any of its words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Ask {
+    /// The probe, such as `open-issues`.
+    #[serde(rename = "use")]
+    pub probe: String,
+    /// `open-prs`, `open-issues`: every one of these labels is on it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
+    /// `open-prs`, `open-issues`: none of these labels is on it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_labels: Vec<String>,
+    /// `open-prs`, `open-issues`: one of these wrote it; what a loop wrote has the loop's name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub author: Vec<String>,
+    /// `open-prs`, `open-issues`: its title or its text has this in it, in whatever case.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// `commits`, `files`: the branch looked at, instead of base. `open-prs`: the branch it goes to. `failing-ci`: the branch
+    /// whose last commit was checked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// `files`: the globs, instead of those of `on.files`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<String>,
+    /// `failing-ci`: globs of the checks' names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<String>,
+    /// `outdated`: globs of the packages' names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub packages: Vec<String>,
+    /// How many items one round takes.
+    #[serde(skip_serializing_if = "is_one")]
+    pub batch: u32,
+}
+
+fn is_one(batch: &u32) -> bool {
+    *batch == 1
+}
+
+impl Ask {
+    /// Every key of a query, but for `use`.
+    pub const KEYS: [&str; 9] =
+        ["labels", "not_labels", "author", "text", "branch", "paths", "checks", "packages", "batch"];
+
+    /// A built-in probe without a query.
+    #[must_use]
+    pub fn new(probe: &str) -> Self {
+        Self {
+            probe: probe.to_owned(),
+            labels: Vec::new(),
+            not_labels: Vec::new(),
+            author: Vec::new(),
+            text: None,
+            branch: None,
+            paths: Vec::new(),
+            checks: Vec::new(),
+            packages: Vec::new(),
+            batch: 1,
+        }
+    }
+
+    /// The keys that a built-in probe knows; nothing for a name that is none.
+    #[must_use]
+    pub fn keys_of(probe: &str) -> Option<&'static [&'static str]> {
+        Some(match probe {
+            "commits" => &["branch"],
+            "files" => &["branch", "paths"],
+            "open-prs" => &["labels", "not_labels", "author", "text", "branch", "batch"],
+            "open-issues" => &["labels", "not_labels", "author", "text", "batch"],
+            "failing-ci" => &["checks", "branch", "batch"],
+            "outdated" => &["packages", "batch"],
+            _ => return None,
+        })
+    }
+
+    /// The keys that are used.
+    pub fn used(&self) -> impl Iterator<Item = &'static str> {
+        let used = [
+            !self.labels.is_empty(),
+            !self.not_labels.is_empty(),
+            !self.author.is_empty(),
+            self.text.is_some(),
+            self.branch.is_some(),
+            !self.paths.is_empty(),
+            !self.checks.is_empty(),
+            !self.packages.is_empty(),
+            self.batch != 1,
+        ];
+        Self::KEYS.into_iter().zip(used).filter_map(|(key, used)| used.then_some(key))
+    }
 }
 
 /// How a probe's output is read.

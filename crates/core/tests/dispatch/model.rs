@@ -43,6 +43,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => at().prop_map(Op::NoWork),
         7 => (at(), outcome(), 0..3u8).prop_map(|(at, outcome, signature)| Op::End(at, outcome, signature)),
         3 => (at(), proptest::option::of(0..3u8)).prop_map(|(at, item)| Op::Signal(at, item)),
+        3 => (at(), proptest::collection::vec(0..3u8, 1..3)).prop_map(|(at, items)| Op::Claim(at, items)),
         1 => at().prop_map(Op::Pause),
         1 => at().prop_map(Op::Resume),
         1 => prop_oneof![Just(Op::Freeze), Just(Op::Thaw), Just(Op::Thaw)],

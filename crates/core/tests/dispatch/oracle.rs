@@ -1,9 +1,10 @@
 //! What must hold whatever happens: once per occurrence, every due in exactly one place, limits and locks, order, and a
 //! timer that is set.
 
-use super::world::{BASE_MS, Era, World, holds, is_quiet_at};
+use super::world::{BASE_MS, Era, World, holds_with, is_quiet_at, locks_items, meet};
 use loopwright_core::dispatch::{Fate, Hold, LoopKey, Start, Why};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Who waited before a step: priority and since when.
 pub(crate) type Before = BTreeMap<LoopKey, i64>;
@@ -26,21 +27,51 @@ pub(crate) fn check_start(world: &World, start: &Start) {
     assert!(!world.is_behind(), "{key} starts by a clock that is behind");
     let file = world.loaded.get(key).expect("a start of a loop that is loaded");
     assert!(!(file.is_quiet && is_quiet_at(world.now)), "{key} starts in its quiet hours");
-    if let Some(lacking) = lacking(world, key, None) {
+    if let Some(lacking) = lacking(world, key, &start.items, None) {
         panic!("{lacking} is exceeded by {key}");
     }
 }
 
-/// What a loop lacks to start, were one that has just started not there.
-fn lacking(world: &World, key: &LoopKey, without: Option<&LoopKey>) -> Option<String> {
-    let running = world.rounds.iter().map(|(key, (_, held))| (key, held.clone()));
-    let flying = world.flights.iter().map(|flight| (&flight.start.key, holds(&flight.start.key)));
-    let held: Vec<_> = running.chain(flying).filter(|(other, _)| without != Some(*other)).collect();
+/// Before a start goes on with items that its probe found: nobody else is about any of them.
+pub(crate) fn check_grant(world: &World, ticket: u64, items: &[Arc<str>]) {
+    let flying = world.flights.iter().find(|flight| flight.start.ticket == ticket).expect("a start that claims");
+    let key = &flying.start.key;
+    let others = held(world, Some(key));
+    for need in holds_with(key, items).iter().filter(|need| need.starts_with("lock:item:")) {
+        let taken = others.iter().find(|(_, held)| held.iter().any(|held| meet(held, need)));
+        assert!(taken.is_none(), "{need} is granted to {key} while {taken:?} has it");
+    }
+}
+
+/// No two rounds, running or being born, hold what meets.
+fn check_locks(world: &World) {
+    let all = held(world, None);
+    for (at, (one, held)) in all.iter().enumerate() {
+        for (other, others) in &all[at + 1..] {
+            let met = held
+                .iter()
+                .filter(|need| need.starts_with("lock:"))
+                .find(|need| others.iter().any(|held| meet(held, need)));
+            assert!(met.is_none(), "{one} and {other} run together, and both hold {met:?}");
+        }
+    }
+}
+
+/// What rounds hold, but for those of one loop.
+fn held(world: &World, without: Option<&LoopKey>) -> Vec<(LoopKey, Vec<String>)> {
+    let running = world.rounds.iter().map(|(key, (_, held))| (key.clone(), held.clone()));
+    let flying = world.flights.iter().map(|flight| (flight.start.key.clone(), flight.held()));
+    running.chain(flying).filter(|(key, _)| without != Some(key)).collect()
+}
+
+/// What a loop lacks to start a round about some items, were one that has just started not there.
+fn lacking(world: &World, key: &LoopKey, items: &[Arc<str>], without: Option<&LoopKey>) -> Option<String> {
+    let held = held(world, without);
     if held.len() >= world.limits.total {
         return Some("the total limit".to_owned());
     }
-    holds(key).into_iter().find(|need| {
-        let used = held.iter().filter(|(_, held)| held.contains(need)).count();
+    holds_with(key, items).into_iter().find(|need| {
+        let used = held.iter().filter(|(_, held)| held.iter().any(|held| meet(held, need))).count();
         let limit = match need.split_once(':').expect("a kind") {
             ("repo", _) => world.limits.per_repo,
             ("agent", name) => world.limits.per_agent.get(name).copied().unwrap_or(usize::MAX),
@@ -52,6 +83,7 @@ fn lacking(world: &World, key: &LoopKey, without: Option<&LoopKey>) -> Option<St
 
 /// After a step.
 pub(crate) fn check(world: &World, before: &Before, started: &[Start]) {
+    check_locks(world);
     for key in world.eras.keys() {
         check_receipts(world, key);
     }
@@ -146,7 +178,9 @@ fn check_order(world: &World, key: &LoopKey, why: &Why, before: &Before, started
         let is_before = (-priority(key), *since_ms) < (-priority(&start.key), other_ms);
         let is_passed_over = is_before
             && !matches!(on, Hold::Turn { .. } | Hold::Retry { .. })
-            && lacking(world, key, Some(&start.key)).is_none();
+            // What the next round of these is about is not told.
+            && !locks_items(key)
+            && lacking(world, key, &[], Some(&start.key)).is_none();
         assert!(!is_passed_over, "order: {} goes before {key}, which waits for {on:?}", start.key);
     }
 }

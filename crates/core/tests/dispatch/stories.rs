@@ -434,6 +434,155 @@ fn a_lock_is_held_by_one_round_and_says_by_which_and_until_when() {
 }
 
 #[test]
+fn path_below_a_locked_one_waits_and_what_lies_beside_does_not() {
+    check(
+        "loop wide every=1h locks=path:src/ wall=30m
+         loop deep every=1h locks=path:src/a.rs
+         loop globs every=1h locks=path:src/**/*.rs
+         loop beside every=1h locks=path:srcs
+         limits total=9
+         08:00 load
+         08:10 hand wide
+         09:00 wake
+         09:00 born beside
+         09:01 why deep
+         09:02 why globs
+         09:10 end wide shipped
+         09:10 born deep
+         09:11 why globs
+         09:12 end deep shipped",
+        expect![[r#"
+            08:00 load
+                  beside mark 08:00
+                  deep mark 08:00
+                  globs mark 08:00
+                  wide mark 08:00
+            08:10 hand wide
+            09:00 wake
+                at 09:00
+                  wide 09:00 overlap: round r1 was still running
+                  wide mark 09:00
+                  TELL gap from 08:45 to 09:00
+                  TELL wide stalled in Some("r1")
+                  START beside 09:00 started: due
+            09:00 born beside
+            09:01 why deep
+                  due since 09:00, waiting for the lock `path:src/a.rs`: `path:src/` meets it and is held by round r1 of `wide` (since 08:10, until 08:40 at the latest) [waiting]
+                  → its end, or `loopwright stop r1`
+            09:02 why globs
+                  due since 09:00, waiting for the lock `path:src/**/*.rs`: `path:src/` meets it and is held by round r1 of `wide` (since 08:10, until 08:40 at the latest) [waiting]
+                  → its end, or `loopwright stop r1`
+            09:10 end wide shipped
+                  START deep 09:00 started: due, made up for: it should have started at 09:00
+            09:10 born deep
+            09:11 why globs
+                  due since 09:00, waiting for the lock `path:src/**/*.rs`: `path:src/a.rs` meets it and is held by round r3 of `deep` (since 09:10) [waiting]
+                  → its end, or `loopwright stop r3`
+            09:12 end deep shipped
+                  START globs 09:00 started: due, made up for: it should have started at 09:00
+        "#]],
+    );
+}
+
+#[test]
+fn item_is_worked_on_by_one_round_at_a_time_of_those_who_lock_it() {
+    check(
+        "loop a every=1h locks=item wall=30m
+         loop b every=1h locks=item
+         loop c every=1h locks=issue:12
+         loop d every=1h
+         limits total=9
+         08:00 load
+         08:01 signal a webhook:1 item=issue-12@x
+         08:01 born a
+         08:02 signal d webhook:2 item=issue-12@y
+         08:03 signal b webhook:3 item=issue-12@y
+         08:04 why b
+         09:00 wake
+         09:01 why c
+         09:02 end a shipped",
+        expect![[r#"
+            08:00 load
+                  a mark 08:00
+                  b mark 08:00
+                  c mark 08:00
+                  d mark 08:00
+            08:01 signal a webhook:1 item=issue-12@x
+                  START a webhook:1 started: an event about issue-12@x
+            08:01 born a
+            08:02 signal d webhook:2 item=issue-12@y
+                  START d webhook:2 started: an event about issue-12@y
+            08:03 signal b webhook:3 item=issue-12@y
+            08:04 why b
+                  due since 08:03, waiting for the lock `issue:12`, held by round r1 of `a` (since 08:01, until 08:31 at the latest) [waiting]
+                  → its end, or `loopwright stop r1`
+            09:00 wake
+                at 09:00
+                  a 09:00 overlap: round r1 was still running
+                  a mark 09:00
+                  TELL gap from 08:36 to 09:00
+                  TELL a stalled in Some("r1")
+            09:01 why c
+                  due since 09:00, waiting for the lock `issue:12`, held by round r1 of `a` (since 08:01, until 08:31 at the latest) [waiting]
+                  → its end, or `loopwright stop r1`
+            09:02 end a shipped
+                  START b webhook:3 started: an event about issue-12@y
+        "#]],
+    );
+}
+
+#[test]
+fn start_whose_probe_finds_what_another_round_is_about_takes_the_rest_or_comes_again() {
+    check(
+        "loop a every=1h locks=item
+         loop b every=1h locks=item
+         limits total=9
+         08:00 load
+         09:00 wake
+         09:00 claim a issue-1@x
+         09:00 born a
+         09:00 claim b issue-1@x issue-2@x
+         09:01 unborn b
+         10:00 wake
+         10:00 claim b issue-1@y
+         10:01 why b
+         10:02 end a shipped
+         10:03 claim b issue-1@y",
+        expect![[r#"
+            08:00 load
+                  a mark 08:00
+                  b mark 08:00
+            09:00 wake
+                at 09:00
+                  START a 09:00 started: due
+                  START b 09:00 started: due
+            09:00 claim a issue-1@x
+                  GRANTED issue-1@x
+            09:00 born a
+            09:00 claim b issue-1@x issue-2@x
+                  GRANTED issue-2@x
+            09:01 unborn b
+                  b 09:00 failed: no agent
+                  b mark 09:00, 1 failed, waits until 09:02
+            10:00 wake
+                at 10:00
+                  a 10:00 overlap: round r1 was still running
+                  a mark 10:00
+                  START b 10:00 started: due
+            10:00 claim b issue-1@y
+                  WITHHELD
+            10:01 why b
+                  due since 10:00, waiting for the lock `issue:1`, held by round r1 of `a` (since 09:00) [waiting]
+                  → its end, or `loopwright stop r1`
+            10:02 end a shipped
+                  START b 10:00 started: due, made up for: it should have started at 10:00
+            10:03 claim b issue-1@y
+                  GRANTED issue-1@y
+        "#]],
+    );
+}
+
+#[test]
 fn two_locks_are_not_kept_from_a_loop_for_ever_by_loops_with_one() {
     check(
         "loop one every=10m locks=x overlap=queue
@@ -511,6 +660,40 @@ fn quiet_hours_skip_dues_and_delay_signals_and_what_waits() {
                   a 21:00 coalesced: a later occurrence stands for it
                   a 22:00 to 1d05:00 (8) quiet: inside quiet hours until 1d06:00
                   a mark 1d05:00
+        "#]],
+    );
+}
+
+#[test]
+fn loop_that_takes_several_items_a_round_takes_those_that_waited_longest_together() {
+    check(
+        "loop a batch=2
+         08:00 load
+         08:01 hand a
+         08:02 signal a issue:1 item=7
+         08:02 signal a issue:2 item=8
+         08:03 signal a issue:3 item=7
+         08:03 signal a issue:4 item=9
+         08:04 why a
+         08:05 end a shipped
+         08:05 born a
+         08:06 end a shipped",
+        expect![[r#"
+            08:00 load
+                  a mark 08:00
+            08:01 hand a
+            08:02 signal a issue:1 item=7
+            08:02 signal a issue:2 item=8
+            08:03 signal a issue:3 item=7
+            08:03 signal a issue:4 item=9
+            08:04 why a
+                  running round r1 since 08:01; 2 more occurrences wait for its end [running]
+                  → `loopwright stop r1` ends it
+            08:05 end a shipped
+                  START a issue:1 to 08:03 (3) started: 3 events about 7 and 1 more
+            08:05 born a
+            08:06 end a shipped
+                  START a issue:4 started: an event about 9
         "#]],
     );
 }

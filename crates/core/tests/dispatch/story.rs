@@ -6,7 +6,8 @@
 use super::kept::Kept;
 use loopwright_core::cadence::Schedule;
 use loopwright_core::dispatch::{
-    Command, Dispatcher, End, Entry, Frozen, Input, Limits, LoopKey, Notice, Receipt, Signal, Standing, Start,
+    Command, Dispatcher, End, Entry, Frozen, Input, ItemLocks, Limits, Lock, LoopKey, Notice, OWN_ITEMS, Receipt, Signal,
+    Standing, Start,
 };
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::spec::{CatchUp, Overlap, Triggers};
@@ -73,7 +74,7 @@ impl Story {
                 self.starts.clear();
                 let resumed: Vec<_> = self.rounds.clone().into_iter().collect();
                 for (key, round) in resumed {
-                    self.step(now, Input::Occupied { key, round });
+                    self.step(now, Input::Occupied { key, round, items: Vec::new() });
                 }
             }
             ["why", name] => {
@@ -125,11 +126,15 @@ impl Story {
                 assert!(self.kept.hear(&signal), "the store dedupes");
                 Input::Signal(signal)
             }
+            ["claim", name, items @ ..] => {
+                let ticket = self.starts.get(&key(name)).expect("a start").ticket;
+                Input::Claim { ticket, items: items.iter().map(|item| (*item).into()).collect() }
+            }
             ["hand", name] => {
                 self.born += 1;
                 let round = format!("r{}", self.born);
                 self.rounds.insert(key(name), round.clone());
-                Input::Occupied { key: key(name), round }
+                Input::Occupied { key: key(name), round, items: Vec::new() }
             }
             ["open", name, open] => Input::Proposals { key: key(name), open: open.parse().expect("a number") },
             ["pause", name, why @ ..] => Input::Pause { key: key(name), by: "ann".to_owned(), why: text(why) },
@@ -181,6 +186,11 @@ impl Story {
                 let line = format!("START {}", receipt(&start.receipt));
                 self.starts.insert(start.key.clone(), start);
                 line
+            }
+            Command::Granted { items, .. } => format!("GRANTED {}", items.join(" ")),
+            Command::Withheld { ticket } => {
+                self.starts.retain(|_, start| start.ticket != ticket);
+                "WITHHELD".to_owned()
             }
             Command::Cancel { round, why, .. } => format!("CANCEL {round}: {why}"),
             Command::Ask { key, why } => format!("ASK about {}: {why}", key.name),
@@ -281,7 +291,13 @@ fn entry(name: &str, words: &[&str]) -> Entry {
     };
     entry.priority = value(words, "priority").map_or(0, |text| text.parse().expect("a number"));
     entry.agents.extend(value(words, "agent").map(Into::into));
-    entry.locks.extend(value(words, "locks").into_iter().flat_map(|names| names.split(',')).map(Into::into));
+    let locks = value(words, "locks").into_iter().flat_map(|names| names.split(','));
+    let repo = entry.key.repo.clone();
+    entry.locks.extend(locks.filter(|lock| *lock != OWN_ITEMS).map(|lock| Lock::of(&repo, lock)));
+    if value(words, "locks").is_some_and(|locks| locks.split(',').any(|lock| lock == OWN_ITEMS)) {
+        entry.item_locks = ItemLocks::Own;
+    }
+    entry.batch = value(words, "batch").map_or(1, |text| text.parse().expect("a number"));
     entry.events.extend(value(words, "hears").map(Into::into));
     entry.open_max = value(words, "open_max").map_or(3, |text| text.parse().expect("a number"));
     entry.wall_ms = value(words, "wall").map(|span| Span::parse(span).expect("a span").duration().as_millis() as i64);

@@ -4,11 +4,14 @@
 use super::kept::Kept;
 use super::oracle;
 use loopwright_core::cadence::Schedule;
-use loopwright_core::dispatch::{Command, Dispatcher, End, Entry, Frozen, Input, Limits, LoopKey, Signal, Start, Why};
+use loopwright_core::dispatch::{
+    Command, Dispatcher, End, Entry, Frozen, Input, ItemLocks, Limits, Lock, LoopKey, Signal, Start, Why,
+};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::spec::{CatchUp, Overlap, Triggers};
 use loopwright_core::units::Span;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 pub(crate) const MINUTE_MS: i64 = 60_000;
 /// 2026-11-16T00:00Z.
@@ -40,6 +43,8 @@ pub(crate) enum Op {
     NoWork(usize),
     End(usize, RoundOutcome, u8),
     Signal(usize, Option<u8>),
+    /// The probe of a start finds items.
+    Claim(usize, Vec<u8>),
     Pause(usize),
     Resume(usize),
     Freeze,
@@ -57,6 +62,18 @@ pub(crate) enum Op {
 pub(crate) struct Flight {
     pub(crate) start: Start,
     round: Option<String>,
+    /// What its probe found and it was granted.
+    claimed: Vec<Arc<str>>,
+}
+
+impl Flight {
+    fn items(&self) -> Vec<Arc<str>> {
+        if self.claimed.is_empty() { self.start.items.clone() } else { self.claimed.clone() }
+    }
+
+    pub(crate) fn held(&self) -> Vec<String> {
+        holds_with(&self.start.key, &self.items())
+    }
 }
 
 /// An interval in which a loop had one cadence.
@@ -77,6 +94,8 @@ pub(crate) struct World {
     pub(crate) loaded: BTreeMap<LoopKey, File>,
     pub(crate) flights: Vec<Flight>,
     pub(crate) rounds: BTreeMap<LoopKey, (String, Vec<String>)>,
+    /// What the rounds that run are about.
+    about: BTreeMap<LoopKey, Vec<Arc<str>>>,
     pub(crate) eras: BTreeMap<LoopKey, Vec<Era>>,
     pub(crate) is_frozen: bool,
     pub(crate) paused: BTreeSet<LoopKey>,
@@ -94,14 +113,39 @@ pub(crate) fn key(number: usize) -> LoopKey {
 /// What a round of the loop holds; it never changes, so that a resumed round holds what it held.
 pub(crate) fn holds(key: &LoopKey) -> Vec<String> {
     let more: &[&str] = match &*key.name {
-        "a" | "c" => &["lock:one"],
+        "a" => &["lock:one", "lock:path:docs/"],
         "b" => &["lock:one", "lock:two"],
-        "d" => &["lock:two", "agent:claude"],
-        "e" => &["agent:claude"],
-        _ => &[],
+        "c" => &["lock:one", "lock:path:src/a.rs"],
+        "d" => &["lock:two", "agent:claude", "lock:path:src/**/*.rs"],
+        "e" => &["agent:claude", "lock:path:src"],
+        _ => &["lock:path:docs/guide/*.md"],
     };
     let repo = format!("repo:{}", key.repo);
     std::iter::once(repo).chain(more.iter().map(|name| (*name).to_owned())).collect()
+}
+
+/// The same with the items that a round of the loop is about, where it locks them.
+pub(crate) fn holds_with(key: &LoopKey, items: &[Arc<str>]) -> Vec<String> {
+    let items = items.iter().filter(|_| locks_items(key)).map(|item| format!("lock:item:{}:{item}", key.repo));
+    holds(key).into_iter().chain(items).collect()
+}
+
+/// Three loops do not work on the same item at once.
+pub(crate) fn locks_items(key: &LoopKey) -> bool {
+    matches!(&*key.name, "a" | "e" | "f")
+}
+
+/// Whether two things that rounds hold are about the same. Paths are when one is the other, or above it.
+pub(crate) fn meet(one: &str, other: &str) -> bool {
+    let fixed = |text: &str| {
+        let path = text.strip_prefix("lock:path:")?;
+        let parts = path.split('/').filter(|part| !part.is_empty()).take_while(|part| !part.contains('*'));
+        Some(parts.map(str::to_owned).collect::<Vec<_>>())
+    };
+    match (fixed(one), fixed(other)) {
+        (Some(one), Some(other)) => one.iter().zip(&other).all(|(one, other)| one == other),
+        _ => one == other,
+    }
 }
 
 fn entry(key: &LoopKey, file: &File) -> Entry {
@@ -111,9 +155,11 @@ fn entry(key: &LoopKey, file: &File) -> Entry {
     let schedule = Schedule::of(&on, &key.to_string(), "UTC").expect("a schedule");
     let mut entry = Entry::new(key.clone(), schedule);
     (entry.overlap, entry.catch_up, entry.priority) = (file.overlap, file.catch_up, file.priority);
+    entry.item_locks = if locks_items(key) { ItemLocks::Own } else { ItemLocks::None };
+    entry.batch = if &*key.name == "e" { 2 } else { 1 };
     for held in holds(key) {
         match held.split_once(':').expect("a kind") {
-            ("lock", name) => entry.locks.push(name.into()),
+            ("lock", name) => entry.locks.push(Lock::of("all", name)),
             ("agent", name) => entry.agents.push(name.into()),
             _ => {}
         }
@@ -141,6 +187,7 @@ impl World {
             loaded: BTreeMap::new(),
             flights: Vec::new(),
             rounds: BTreeMap::new(),
+            about: BTreeMap::new(),
             eras: BTreeMap::new(),
             is_frozen: false,
             paused: BTreeSet::new(),
@@ -189,6 +236,7 @@ impl World {
             }
             Op::End(at, outcome, signature) => self.end(at, outcome, signature),
             Op::Signal(number, item) => self.signal(number, item),
+            Op::Claim(at, items) => self.claim(at, &items),
             Op::Pause(number) => {
                 if self.loaded.contains_key(&key(number)) {
                     self.paused.insert(key(number));
@@ -239,12 +287,14 @@ impl World {
     /// A round whose loop is known again holds its locks again, those that nobody took meanwhile.
     fn complete_locks(&mut self) {
         for key in self.rounds.keys().filter(|key| self.files.contains_key(*key)).cloned().collect::<Vec<_>>() {
-            let flying = self.flights.iter().map(|flight| (&flight.start.key, holds(&flight.start.key)));
+            let flying = self.flights.iter().map(|flight| (&flight.start.key, flight.held()));
             let running = self.rounds.iter().map(|(key, (_, held))| (key, held.clone()));
             let others: Vec<_> =
                 running.chain(flying).filter(|(other, _)| **other != key).flat_map(|(_, held)| held).collect();
-            let held = holds(&key).into_iter().filter(|need| !need.starts_with("lock:") || !others.contains(need));
-            self.rounds.get_mut(&key).expect("a round").1 = held.collect();
+            let is_free = |need: &String| !need.starts_with("lock:") || !others.iter().any(|held| meet(held, need));
+            let items = self.about.get(&key).cloned().unwrap_or_default();
+            let held = holds_with(&key, &items).into_iter().filter(is_free).collect();
+            self.rounds.get_mut(&key).expect("a round").1 = held;
         }
     }
 
@@ -261,9 +311,11 @@ impl World {
 
     fn told(&mut self, at: usize) {
         let Some(at) = self.pick(at, |flight| flight.round.is_some()) else { return };
-        let Flight { start, round } = self.flights.remove(at);
+        let Flight { start, round, claimed } = self.flights.remove(at);
         let round = round.expect("picked");
-        self.rounds.insert(start.key.clone(), (round.clone(), holds(&start.key)));
+        let items = if claimed.is_empty() { start.items.clone() } else { claimed };
+        self.rounds.insert(start.key.clone(), (round.clone(), holds_with(&start.key, &items)));
+        self.about.insert(start.key.clone(), items);
         self.step(Input::Born { ticket: start.ticket, round });
     }
 
@@ -287,6 +339,14 @@ impl World {
         self.step(Input::Ended { key: key.clone(), round, end });
     }
 
+    fn claim(&mut self, at: usize, items: &[u8]) {
+        let claims =
+            |flight: &Flight| flight.round.is_none() && flight.start.items.is_empty() && flight.claimed.is_empty();
+        let Some(at) = self.pick(at, claims) else { return };
+        let items = items.iter().map(|item| format!("i{item}").into()).collect();
+        self.step(Input::Claim { ticket: self.flights[at].start.ticket, items });
+    }
+
     fn signal(&mut self, number: usize, item: Option<u8>) {
         let occurrence = self.name();
         let item = item.map(|item| format!("i{item}").into());
@@ -296,20 +356,22 @@ impl World {
     }
 
     fn hand(&mut self, key: &LoopKey) {
-        if self.loaded.contains_key(key) && self.dispatcher.hindrance(key, self.now).is_none() {
+        if self.loaded.contains_key(key) && self.dispatcher.hindrance(key, &[], self.now).is_none() {
             assert!(!self.is_taken(key), "{key} may be run by hand beside its own round");
             let round = self.name();
             self.rounds.insert(key.clone(), (round.clone(), holds(key)));
-            self.step(Input::Occupied { key: key.clone(), round });
+            self.about.remove(key);
+            self.step(Input::Occupied { key: key.clone(), round, items: Vec::new() });
         }
     }
 
     /// What is on record survives; what was only decided is gone.
     fn crash(&mut self) {
         self.cut = None;
-        for Flight { start, round } in std::mem::take(&mut self.flights) {
-            if let Some(round) = round {
-                self.rounds.insert(start.key.clone(), (round, holds(&start.key)));
+        for flight in std::mem::take(&mut self.flights) {
+            if let Some(round) = flight.round.clone() {
+                self.rounds.insert(flight.start.key.clone(), (round, flight.held()));
+                self.about.insert(flight.start.key.clone(), flight.items());
             }
         }
         // The locks of a loop that nobody knows any more are nobody's.
@@ -323,7 +385,8 @@ impl World {
         self.dispatcher = self.kept.dispatcher(self.limits.clone());
         self.loaded.clear();
         for (key, (round, _)) in self.rounds.clone() {
-            self.step(Input::Occupied { key, round });
+            let items = self.about.get(&key).cloned().unwrap_or_default();
+            self.step(Input::Occupied { key, round, items });
         }
         self.load();
     }
@@ -371,8 +434,14 @@ impl World {
             Command::Start(start) => {
                 oracle::check_start(self, &start);
                 started.push(start.clone());
-                self.flights.push(Flight { start, round: None });
+                self.flights.push(Flight { start, round: None, claimed: Vec::new() });
             }
+            Command::Granted { ticket, items } => {
+                oracle::check_grant(self, ticket, &items);
+                let flight = self.flights.iter_mut().find(|flight| flight.start.ticket == ticket);
+                flight.expect("a start that claims").claimed = items;
+            }
+            Command::Withheld { ticket } => self.flights.retain(|flight| flight.start.ticket != ticket),
             Command::Cancel { .. } | Command::Ask { .. } | Command::Tell(_) => {}
         }
     }

@@ -127,6 +127,7 @@ pub(crate) fn start(choice: &Choice) -> Started {
         spec,
         actor: "tester".into(),
         item: None,
+        more: Vec::new(),
         dry_run: choice.kind > 240,
         boundary: Boundary::default(),
         refusal: None,

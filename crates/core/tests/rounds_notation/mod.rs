@@ -89,6 +89,7 @@ fn started(words: &Words<'_>) -> Event {
         spec,
         actor: "tester".into(),
         item: words.get("item").map(|key| Item { key: key.into(), title: None, data: None }),
+        more: Vec::new(),
         dry_run: words.has("dry-run"),
         boundary: Boundary::default(),
         refusal: words.get("refusal").map(|text| text.replace('-', " ")),

@@ -3,10 +3,11 @@
 
 use super::keep::{self, Keeping};
 use super::letters::STOP_FLAG;
+use super::open;
 use super::stop::StopFile;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::store::{Change, FlagRow, InboxRow, NewEvent};
+use crate::store::{Change, FlagRow, NewEvent};
 use loopwright_core::dispatch::{Command, Dispatcher, Entry, Input, Limits, LoopKey, Paused, Standing};
 
 impl Engine {
@@ -40,11 +41,9 @@ impl Engine {
         if kept.is_empty() {
             kept.extend(keep::keepings(Vec::new(), vec![fresh], &[]));
         }
-        let answered = InboxRow { closed_ms: Some(now_ms), ..keep::question(key, "answered", now_ms) };
-        let is_open = self.store.inbox_item(&answered.id).await?.is_some_and(|asked| asked.closed_ms.is_none());
         if let Some(last) = kept.last_mut() {
             last.event = Some(keep::event("loop-resumed", Some(key), by, ""));
-            last.changes.extend(is_open.then_some(Change::Inbox(answered)));
+            last.answered = Some(keep::question_id(key));
         }
         for keeping in kept {
             keep::write(self.clone(), keeping).await?;
@@ -63,19 +62,28 @@ impl Engine {
         self.keep_by_hand(keep::event("all-stopped", None, by, why), vec![Change::Flag(flag)]).await
     }
 
-    /// Ends the global stop; says whether there was one.
+    /// Ends the global stop; says whether there was one. What was due of these loops under it gets its receipts, one each,
+    /// before the stop is gone: no later start finds it and makes up for it.
     ///
     /// # Errors
     /// When it cannot be recorded.
-    pub async fn thaw_all(&self, by: &str) -> Result<bool, EngineError> {
+    pub async fn thaw_all(&self, entries: Vec<Entry>, by: &str) -> Result<bool, EngineError> {
         let file = StopFile::of(&self.places);
-        let was = file.is_there() || self.store.flags().await?.iter().any(|flag| flag.name == STOP_FLAG);
-        file.remove()?;
-        if was {
-            let changes = vec![Change::FlagGone { name: STOP_FLAG.to_owned() }];
-            self.keep_by_hand(keep::event("thawed", None, by, ""), changes).await?;
+        let flag = self.store.flags().await?.into_iter().find(|flag| flag.name == STOP_FLAG);
+        let frozen = flag.map(open::frozen_by).or_else(|| open::frozen_by_file(&file, self.now_ms()));
+        let Some(frozen) = frozen else { return Ok(false) };
+        let mut dispatcher = open::dispatcher(self, Limits::default(), Some(frozen)).await?;
+        let now_ms = self.now_ms();
+        let mut commands = dispatcher.step(now_ms, Input::Loops(entries));
+        // The end of a stop is also a person's word for a clock that was not believed. Nothing is started here.
+        commands.extend(dispatcher.step(now_ms, Input::Thaw));
+        for keeping in kept(commands) {
+            keep::write(self.clone(), keeping).await?;
         }
-        Ok(was)
+        file.remove()?;
+        let changes = vec![Change::FlagGone { name: STOP_FLAG.to_owned() }];
+        self.keep_by_hand(keep::event("thawed", None, by, ""), changes).await?;
+        Ok(true)
     }
 
     async fn keep_by_hand(&self, event: NewEvent, changes: Vec<Change>) -> Result<(), EngineError> {
@@ -89,6 +97,11 @@ fn meanwhile(standing: Standing, entry: Option<Entry>, key: &LoopKey, now_ms: i6
     let mut dispatcher = Dispatcher::new(Limits::default(), vec![standing], Vec::new(), None, 0);
     let mut commands = entry.map(|entry| dispatcher.step(now_ms, Input::Loops(vec![entry]))).unwrap_or_default();
     commands.extend(dispatcher.step(now_ms, Input::Resume { key: key.clone() }));
+    kept(commands)
+}
+
+/// What is to be written of commands.
+fn kept(commands: Vec<Command>) -> Vec<Keeping> {
     let kept = commands.into_iter().filter_map(|command| match command {
         Command::Keep { receipts, standings, taken } => Some(keep::keepings(receipts, standings, &taken)),
         _ => None,

@@ -18,7 +18,8 @@ use crate::error::EngineError;
 use crate::store::{ReceiptRow, StoreError};
 use loopwright_core::BoxFuture;
 use loopwright_core::dispatch::{Dispatcher, Frozen, Input, LoopKey};
-use std::collections::{HashSet, VecDeque};
+use loopwright_core::outcome::RoundOutcome;
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -32,6 +33,9 @@ const CANCELLED_MAX: Duration = Duration::from_secs(30);
 const STEP_MAX: Duration = Duration::from_millis(250);
 /// A write that takes longer is told, while it does.
 pub(super) const WRITE_MAX: Duration = Duration::from_secs(5);
+
+/// Rounds of which it is remembered what they are about; of others it is not known when they go on.
+const ITEMS_MAX: usize = 10_000;
 
 /// What the daemon is up to.
 #[derive(Debug, Clone, Copy)]
@@ -63,6 +67,8 @@ pub(super) struct Desk {
     pub(super) rewrite: Option<i64>,
     pub(super) tries: u32,
     pub(super) rounds: Rounds,
+    /// What rounds that are to go on are about.
+    pub(super) items: HashMap<String, Vec<Arc<str>>>,
     pub(super) agenda: Agenda,
     /// A reading of the loops that is under way, and who waits for it.
     pub(super) loading: Option<BoxFuture<'static, Result<Loops, EngineError>>>,
@@ -294,7 +300,7 @@ impl Desk {
 
     /// What a round's rest means: signals for its followers, a moment to look at it again.
     pub(super) fn rested(&mut self, rest: Rest) {
-        let Rest { key, round, end, signals, too_deep, expires_ms, resume_ms } = rest;
+        let Rest { key, round, end, signals, too_deep, expires_ms, resume_ms, items } = rest;
         for (follower, depth) in too_deep {
             self.told.tell(&News::TooDeep { key: key.clone(), follower, depth });
         }
@@ -303,6 +309,10 @@ impl Desk {
         }
         if let Some(at_ms) = resume_ms {
             self.agenda.put(at_ms, super::agenda::Errand::Resume { key: key.clone(), round: round.clone() });
+        }
+        let may_go_on = matches!(end.outcome, RoundOutcome::OverBudget | RoundOutcome::RateLimited);
+        if may_go_on && !items.is_empty() && self.items.len() < ITEMS_MAX {
+            self.items.insert(round.clone(), items);
         }
         let open = end.open_proposals;
         if let Some((_, slot)) = self.rounds.of_round(&round) {

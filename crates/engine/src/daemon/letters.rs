@@ -36,6 +36,7 @@ impl Desk {
             Mail::Thaw { by, reply } => self.thaw(&by, reply),
             Mail::Occupy { key, round, cancel, reply } => self.occupy(key, round, cancel, reply),
             Mail::Vacated { slot } => self.given_back(slot),
+            Mail::Claim { slot, items, reply } => self.claim(slot, items, reply),
             Mail::Born { slot, round } => self.born(slot, round),
             Mail::Rested(rest) => self.rested(*rest),
             Mail::Explain { key, reply } => drop(reply.send(self.dispatcher.explain(&key, self.now_ms()))),
@@ -179,13 +180,13 @@ impl Desk {
             Err(busy("the daemon is about to end".to_owned()))
         } else if let Some(frozen) = &self.frozen {
             Err(busy(format!("everything is stopped by {}: {}", frozen.by, frozen.why)))
-        } else if let Some(why) = self.dispatcher.hindrance(&key, now_ms) {
+        } else if let Some(why) = self.dispatcher.hindrance(&key, &[], now_ms) {
             Err(busy(why.text()))
         } else {
             let mut slot = Slot::new(key.clone(), self.engine.now_ms(), Begun::Hand);
             (slot.round, slot.cancel) = (Some(round.clone()), cancel);
             let number = self.rounds.place(slot);
-            self.step(Input::Occupied { key, round });
+            self.step(Input::Occupied { key, round, items: Vec::new() });
             Ok(Permit::new(self.post.clone(), number))
         };
         // A permit that nobody takes is dropped, which gives the place back.

@@ -7,6 +7,7 @@ use crate::error::EngineError;
 use crate::proc::Cancel;
 use crate::store::SignalRow;
 use loopwright_core::dispatch::{End, LoopKey, Why};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 
@@ -49,6 +50,12 @@ pub(super) enum Mail {
     /// The place is free again.
     Vacated {
         slot: u64,
+    },
+    /// What the probe of a start found; answered with what of it the round may be about, or nothing when it comes later.
+    Claim {
+        slot: u64,
+        items: Vec<Arc<str>>,
+        reply: Reply<Option<Vec<Arc<str>>>>,
     },
     /// A start became a round.
     Born {
@@ -95,6 +102,8 @@ pub(super) struct Rest {
     pub(super) expires_ms: Option<i64>,
     /// From when on it is worth going on with it.
     pub(super) resume_ms: Option<i64>,
+    /// What it is about.
+    pub(super) items: Vec<Arc<str>>,
 }
 
 /// The way to the task.

@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::store::{FlagRow, InboxQuery, RoundRow, StoreError};
 use loopwright_core::dispatch::{Dispatcher, Frozen, Input, Limits, LoopKey};
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -63,6 +63,7 @@ pub(super) async fn open(
         rewrite: None,
         tries: 0,
         rounds: Rounds::default(),
+        items: left.items.clone(),
         agenda: Agenda::default(),
         loading: None,
         reloaders: Vec::new(),
@@ -87,22 +88,27 @@ pub(super) async fn open(
     };
     let taken_over = desk.take_up(left);
     desk.take_loops(loops);
+    desk.run_errands(now_ms);
     desk.told.tell(&News::Up { loops: desk.loops, taken_over });
     Ok((desk, post))
 }
 
-async fn dispatcher(engine: &Engine, limits: Limits, frozen: Option<Frozen>) -> Result<Dispatcher, StoreError> {
+pub(super) async fn dispatcher(
+    engine: &Engine,
+    limits: Limits,
+    frozen: Option<Frozen>,
+) -> Result<Dispatcher, StoreError> {
     let standings = engine.store.schedules().await?.into_iter().map(keep::standing).collect();
     let pending = engine.store.pending_signals(SIGNALS_MAX).await?.into_iter().map(keep::signal).collect();
     let last_ms = engine.store.last_ms().await?.unwrap_or(0);
     Ok(Dispatcher::new(limits, standings, pending, frozen, last_ms))
 }
 
-fn frozen_by(flag: FlagRow) -> Frozen {
+pub(super) fn frozen_by(flag: FlagRow) -> Frozen {
     Frozen { since_ms: flag.at_ms, by: flag.actor, why: flag.why }
 }
 
-fn frozen_by_file(stop: &StopFile, now_ms: i64) -> Option<Frozen> {
+pub(super) fn frozen_by_file(stop: &StopFile, now_ms: i64) -> Option<Frozen> {
     let frozen = || Frozen { since_ms: now_ms, by: letters::BY_FILE.to_owned(), why: stop.why() };
     stop.is_there().then(frozen)
 }
@@ -114,6 +120,8 @@ struct Left {
     suspended: Vec<(RoundRow, i64)>,
     /// Open proposals of each loop.
     proposals: BTreeMap<LoopKey, u32>,
+    /// What the rounds that are to go on are about.
+    items: HashMap<String, Vec<Arc<str>>>,
     /// Loops about which a person is asked.
     asked: HashSet<LoopKey>,
     expires_ms: Option<i64>,
@@ -128,8 +136,9 @@ impl Left {
             let at_ms = worth_from(engine, &row).await;
             suspended.extend(at_ms.map(|at_ms| (row, at_ms)));
         }
-        let mut left =
-            Self { abandoned, suspended, proposals: BTreeMap::new(), asked: HashSet::new(), expires_ms: None };
+        let items = items(engine, abandoned.iter().chain(suspended.iter().map(|(row, _)| row))).await;
+        let (proposals, asked) = (BTreeMap::new(), HashSet::new());
+        let mut left = Self { abandoned, suspended, proposals, items, asked, expires_ms: None };
         for row in engine.store.inbox(InboxQuery::Open(QUESTIONS_MAX)).await? {
             let key = LoopKey::new(&row.repo, &row.loop_name);
             match row.kind.as_str() {
@@ -143,6 +152,17 @@ impl Left {
         }
         Ok(left)
     }
+}
+
+/// What rounds are about; one whose record cannot be read says so when it is taken up.
+async fn items(engine: &Engine, rounds: impl Iterator<Item = &RoundRow>) -> HashMap<String, Vec<Arc<str>>> {
+    let mut items = HashMap::new();
+    for row in rounds.filter(|row| row.item.is_some()) {
+        if let Ok(recorded) = engine.recorded(&row.id).await {
+            items.insert(row.id.clone(), rest::items(&recorded.round));
+        }
+    }
+    items
 }
 
 /// From when on a suspended round is worth going on with; one whose record cannot be read never is.
@@ -168,15 +188,16 @@ impl Desk {
             let key = LoopKey::new(&row.repo, &row.loop_name);
             self.agenda.put(now_ms, Errand::Retake { key, round: row.id });
         }
-        for (row, at_ms) in left.suspended {
-            let key = LoopKey::new(&row.repo, &row.loop_name);
-            self.agenda.put(at_ms, Errand::Resume { key, round: row.id });
-        }
         if let Some(at_ms) = left.expires_ms {
             self.agenda.put_first(at_ms, Errand::Expire);
         }
         self.asked = left.asked;
         self.run_errands(now_ms);
+        // These held no lock while they were suspended: which of them may go on is known when the loops are.
+        for (row, at_ms) in left.suspended {
+            let key = LoopKey::new(&row.repo, &row.loop_name);
+            self.agenda.put(at_ms, Errand::Resume { key, round: row.id });
+        }
         for (key, open) in left.proposals {
             self.step(Input::Proposals { key, open });
         }

@@ -14,6 +14,7 @@ use crate::store::{ReceiptRow, StoreError};
 use loopwright_core::BoxFuture;
 use loopwright_core::dispatch::{Command, End, Input, LoopKey, Start};
 use loopwright_core::outcome::RoundOutcome;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -64,12 +65,38 @@ impl Desk {
                 self.line.extend(keep::keepings(receipts, standings, &taken).into_iter().map(Job::Keep));
             }
             Command::Start(start) => self.line.push_back(Job::Start(Box::new(start))),
+            Command::Granted { ticket, items } => self.answer_claim(ticket, Some(items)),
+            Command::Withheld { ticket } => self.answer_claim(ticket, None),
             Command::Cancel { key, round, why } => self.line.push_back(Job::Cancel { key, round, why }),
             Command::Ask { key, why } => {
                 self.ask_person(&key, &why);
                 self.line.push_back(Job::Say(News::Asked { key, why }));
             }
             Command::Tell(notice) => self.line.push_back(Job::Say(News::Said(notice))),
+        }
+    }
+
+    /// A start that asked what of its items it may be about. What is withheld has no ticket any more: the start is over.
+    fn answer_claim(&mut self, ticket: u64, granted: Option<Vec<Arc<str>>>) {
+        let Some(slot) = self.rounds.of_ticket(ticket) else { return };
+        if granted.is_none() {
+            slot.ticket = None;
+        }
+        if let Some(reply) = slot.claim.take() {
+            // A task that has ended needs no answer.
+            let _ = reply.send(granted);
+        }
+    }
+
+    pub(super) fn claim(&mut self, slot: u64, items: Vec<Arc<str>>, reply: Reply<Option<Vec<Arc<str>>>>) {
+        let Some(place) = self.rounds.get(slot) else { return };
+        place.claim = Some(reply);
+        if let Some(ticket) = place.ticket {
+            self.step(Input::Claim { ticket, items: items.clone() });
+        }
+        // A start that the dispatcher does not know any more goes on, and hears at its birth what became of it.
+        if let Some(reply) = self.rounds.get(slot).and_then(|place| place.claim.take()) {
+            let _ = reply.send(Some(items));
         }
     }
 
@@ -206,6 +233,7 @@ impl Desk {
         };
         match finished {
             Finished::Rested => self.vacated(number),
+            Finished::Withheld => drop(self.rounds.leave(number)),
             Finished::NoWork => self.unborn(number, |ticket| Input::NoWork { ticket }),
             Finished::Known { round } => self.known(number, round),
             Finished::Unborn { why, again } => self.not_started(number, why, again),
@@ -319,9 +347,11 @@ impl Desk {
             return;
         }
         let is_held = !is_retake && (self.frozen.is_some() || self.is_paused(&key));
-        if is_held || self.dispatcher.hindrance(&key, self.now_ms()).is_some() {
+        let items = self.items.get(&round).cloned().unwrap_or_default();
+        if is_held || self.dispatcher.hindrance(&key, &items, self.now_ms()).is_some() {
             return self.agenda.block(again);
         }
+        self.items.remove(&round);
         let mut slot = Slot::new(key.clone(), self.engine.now_ms(), Begun::Earlier);
         slot.round = Some(round.clone());
         if self.frozen.is_some() {
@@ -329,7 +359,7 @@ impl Desk {
             slot.cancel.cancel();
         }
         let number = self.rounds.place(slot);
-        self.step(Input::Occupied { key, round: round.clone() });
+        self.step(Input::Occupied { key, round: round.clone(), items });
         let work = self.work(number);
         match is_retake {
             true => self.rounds.spawn(number, work.retake(round)),

@@ -72,6 +72,7 @@ impl Doorman {
             too_deep,
             expires_ms: question.and_then(|question| question.expires_ms),
             resume_ms: resume_ms(round, self.clock.now_ms()),
+            items: items(round),
         })
     }
 
@@ -131,6 +132,11 @@ impl Porter for Doorman {
         // A daemon that has ended looks at it when it starts again.
         let _ = self.post.send(Mail::Raised(LoopKey::new(repo, loop_name)));
     }
+}
+
+/// What a round is about.
+pub(super) fn items(round: &Round) -> Vec<Arc<str>> {
+    round.facts().items.iter().map(|item| item.key.as_str().into()).collect()
 }
 
 /// How many proposals of a loop wait for a person.

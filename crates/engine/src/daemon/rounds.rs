@@ -1,10 +1,12 @@
 //! The rounds under way: each a task of its own with its own switch, or somebody else's with a place here. What they do is
 //! not known here; what they came to is.
 
+use super::mail::Reply;
 use super::{Begun, RunningRound};
 use crate::proc::Cancel;
 use loopwright_core::dispatch::{End, LoopKey};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use tokio::task::{Id, JoinError, JoinSet};
 
 /// What a task of a round came to.
@@ -16,6 +18,8 @@ pub(super) enum Finished {
     Unborn { why: String, again: Again },
     /// There is nothing to do.
     NoWork,
+    /// Others work on all there is to do; it comes again.
+    Withheld,
     /// The occurrence has its receipt already, and perhaps a round that somebody has to look after.
     Known { round: Option<String> },
     /// The round is left open on record.
@@ -38,6 +42,8 @@ pub(super) struct Slot {
     pub(super) key: LoopKey,
     /// The dispatcher's name of the start, until the round is born.
     pub(super) ticket: Option<u64>,
+    /// Where the answer to what it claims goes.
+    pub(super) claim: Option<Reply<Option<Vec<Arc<str>>>>>,
     pub(super) occurrence: Option<String>,
     pub(super) round: Option<String>,
     pub(super) cancel: Cancel,
@@ -56,6 +62,7 @@ impl Slot {
         Self {
             key,
             ticket: None,
+            claim: None,
             occurrence: None,
             round: None,
             cancel: Cancel::new(),
@@ -131,6 +138,11 @@ impl Rounds {
     pub(super) fn of_round(&mut self, round: &str) -> Option<(u64, &mut Slot)> {
         let mut all = self.slots.iter_mut();
         all.find(|(_, slot)| slot.round.as_deref() == Some(round)).map(|(number, slot)| (*number, slot))
+    }
+
+    /// The place of a start.
+    pub(super) fn of_ticket(&mut self, ticket: u64) -> Option<&mut Slot> {
+        self.slots.values_mut().find(|slot| slot.ticket == Some(ticket))
     }
 
     /// Places at which somebody works.

@@ -44,7 +44,14 @@ impl Work {
         if self.cancel.is_cancelled() {
             return stopped();
         }
-        let Ready { engine, bind, request } = *ready;
+        let Ready { engine, bind, mut request } = *ready;
+        if start.items.is_empty() && request.spec.locks_items() {
+            match self.claim(&mut request).await {
+                Ok(Claimed::Granted) => {}
+                Ok(Claimed::Withheld) => return Finished::Withheld,
+                Err(error) => return unborn(error),
+            }
+        }
         let (key, occurrence) = (start.key.clone(), start.receipt.occurrence.clone());
         let request = due(request, start);
         let mut is_born = false;
@@ -57,6 +64,21 @@ impl Work {
             Ok(_) => Finished::Rested,
             Err(error) if is_born => left(&error),
             Err(error) => self.read_back(unborn(error), &key, &occurrence).await,
+        }
+    }
+
+    /// Leaves out items on which rounds of other loops work.
+    async fn claim(&self, request: &mut RunRequest) -> Result<Claimed, EngineError> {
+        if request.found.is_empty() {
+            return Ok(Claimed::Granted);
+        }
+        let items = request.found.iter().map(|item| item.key.as_str().into()).collect();
+        match self.post.ask(|reply| Mail::Claim { slot: self.slot, items, reply }).await? {
+            Some(granted) => {
+                request.found.retain(|item| granted.iter().any(|key| **key == *item.key));
+                Ok(Claimed::Granted)
+            }
+            None => Ok(Claimed::Withheld),
         }
     }
 
@@ -119,6 +141,12 @@ impl Work {
     }
 }
 
+/// What became of a claim.
+enum Claimed {
+    Granted,
+    Withheld,
+}
+
 /// The request with what made the loop due.
 fn due(request: RunRequest, start: Start) -> RunRequest {
     let receipt = keep::receipt_row(&start.receipt);
@@ -126,7 +154,7 @@ fn due(request: RunRequest, start: Start) -> RunRequest {
         trigger: receipt.trigger.clone(),
         occurrence: Some(receipt.occurrence.clone()),
         actor: ACTOR.to_owned(),
-        item: start.item.map(|item| item.to_string()),
+        items: start.items.iter().map(ToString::to_string).collect(),
         due: Some(DueRecord {
             receipt,
             schedule: keep::schedule_row(&start.standing),

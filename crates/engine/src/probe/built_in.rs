@@ -10,7 +10,7 @@ use crate::triggers::{contents, heads};
 use loopwright_core::hash;
 use loopwright_core::paths::Globs;
 use loopwright_core::round::{Item, Probed};
-use loopwright_core::spec::{LoopSpec, ProbeSpec};
+use loopwright_core::spec::{Ask, LoopSpec, ProbeSpec};
 use std::collections::BTreeSet;
 
 /// Digits of a revision that is a hash of ours.
@@ -32,26 +32,34 @@ impl Engine {
         repo: &UserRepo,
         base: Option<&Base>,
     ) -> Result<Question, EngineError> {
-        let name = match &spec.on.probe {
+        let ask = match &spec.on.probe {
             None => return Ok(Question::Answered(Probed::Work { items: Vec::new() })),
             Some(ProbeSpec::Run { run, items, .. }) => {
                 return Ok(Question::Program(Program::Own { run: run.clone(), items: *items }));
             }
-            Some(ProbeSpec::Named(name)) => name.as_str(),
+            Some(ProbeSpec::Named(name)) => Ask::new(name),
+            Some(ProbeSpec::Ask(ask)) => Ask::clone(ask),
         };
-        let answered = match name {
-            "commits" => self.commits(spec, repo, base).await?,
-            "files" => self.files(spec, repo, base).await?,
-            "open-prs" | "open-issues" | "failing-ci" => self.asked_of_forge(name, spec, repo),
-            "outdated" => return self.outdated(spec, repo, base).await,
+        let base = base.filter(|_| ask.branch.is_none());
+        let answered = match ask.probe.as_str() {
+            "commits" => self.commits(spec, &ask, repo, base).await?,
+            "files" => self.files(spec, &ask, repo, base).await?,
+            "open-prs" | "open-issues" | "failing-ci" => self.asked_of_forge(&ask, spec, repo),
+            "outdated" => return self.outdated(spec, &ask, repo, base).await,
             other => command::failed(&format!("`{other}` is no built-in probe")),
         };
         Ok(Question::Answered(answered))
     }
 
     /// One item: where the branch is now.
-    async fn commits(&self, spec: &LoopSpec, repo: &UserRepo, base: Option<&Base>) -> Result<Probed, EngineError> {
-        let (branch, oid) = self.at(spec, repo, base).await?;
+    async fn commits(
+        &self,
+        spec: &LoopSpec,
+        ask: &Ask,
+        repo: &UserRepo,
+        base: Option<&Base>,
+    ) -> Result<Probed, EngineError> {
+        let (branch, oid) = self.at(spec, ask, repo, base).await?;
         let key = format!("{}@{oid}", branch.as_deref().unwrap_or("HEAD"));
         let known = self.settled.knows(&settled::name(&repo.id, &spec.name, &key));
         let title = match &branch {
@@ -65,15 +73,22 @@ impl Engine {
         Ok(command::checked(vec![Item { key, title, data: None }]))
     }
 
-    /// One item: what base has at the loop's globs.
-    async fn files(&self, spec: &LoopSpec, repo: &UserRepo, base: Option<&Base>) -> Result<Probed, EngineError> {
-        let Ok(globs) = Globs::new(&spec.on.files) else { return Ok(command::failed("`files` holds no globs")) };
+    /// One item: what base has at the probe's globs, or else at the loop's.
+    async fn files(
+        &self,
+        spec: &LoopSpec,
+        ask: &Ask,
+        repo: &UserRepo,
+        base: Option<&Base>,
+    ) -> Result<Probed, EngineError> {
+        let patterns = if ask.paths.is_empty() { &spec.on.files } else { &ask.paths };
+        let Ok(globs) = Globs::new(patterns) else { return Ok(command::failed("`files` holds no globs")) };
         if globs.is_empty() {
             return Ok(command::failed("`probe: files` looks at the globs of `files:`, and there are none"));
         }
-        let (_, oid) = self.at(spec, repo, base).await?;
-        let digest = self.digest_of(repo, &spec.on.files, &globs, oid).await?;
-        let title = Some(format!("files changed at {}", spec.on.files.join(", ")));
+        let (_, oid) = self.at(spec, ask, repo, base).await?;
+        let digest = self.digest_of(repo, patterns, &globs, oid).await?;
+        let title = Some(format!("files changed at {}", patterns.join(", ")));
         Ok(command::checked(vec![Item { key: format!("files@{digest}"), title, data: None }]))
     }
 
@@ -98,16 +113,16 @@ impl Engine {
         Ok(digest)
     }
 
-    fn asked_of_forge(&self, name: &str, spec: &LoopSpec, repo: &UserRepo) -> Probed {
+    fn asked_of_forge(&self, ask: &Ask, spec: &LoopSpec, repo: &UserRepo) -> Probed {
         if spec.forge != "local" {
-            let text = format!("`probe: {name}`: no forge `{}` is connected here; only `local` is", spec.forge);
+            let text = format!("`probe: {}`: no forge `{}` is connected here; only `local` is", ask.probe, spec.forge);
             return command::failed(&text);
         }
-        let forge = forge::Reader { folder: self.places.forge(&repo.id), loop_name: &spec.name };
-        let items = match name {
+        let forge = forge::Reader { folder: self.places.forge(&repo.id), loop_name: &spec.name, ask };
+        let items = match ask.probe.as_str() {
             "open-prs" => forge.open_pulls(),
             "open-issues" => forge.open_issues(),
-            _ => forge.failing_checks(),
+            _ => forge.failing_checks(ask.branch.as_ref().and_then(|branch| quick::base(repo, Some(branch)))),
         };
         match items {
             Ok(items) => command::checked(items),
@@ -115,30 +130,39 @@ impl Engine {
         }
     }
 
-    async fn outdated(&self, spec: &LoopSpec, repo: &UserRepo, base: Option<&Base>) -> Result<Question, EngineError> {
-        let (_, oid) = self.at(spec, repo, base).await?;
+    async fn outdated(
+        &self,
+        spec: &LoopSpec,
+        ask: &Ask,
+        repo: &UserRepo,
+        base: Option<&Base>,
+    ) -> Result<Question, EngineError> {
+        let (_, oid) = self.at(spec, ask, repo, base).await?;
         let Ok(commit) = oid.parse::<Oid>() else {
             return Ok(Question::Answered(command::failed("base is no commit")));
         };
         let paths = self.git.paths(repo, &commit).await?;
-        Ok(outdated::of(&paths, &spec.network)
+        Ok(outdated::of(&paths, &spec.network, &ask.packages)
             .map_or_else(|text| Question::Answered(command::failed(&text)), Question::Program))
     }
 
-    /// The loop's base: from the round, from git's files, or from git.
+    /// The branch that is asked about, else the loop's base: from the round, from git's files, or from git.
     async fn at(
         &self,
         spec: &LoopSpec,
+        ask: &Ask,
         repo: &UserRepo,
         base: Option<&Base>,
     ) -> Result<(Option<String>, String), EngineError> {
         if let Some(base) = base {
             return Ok((base.branch.clone(), base.commit.to_string()));
         }
-        if let Some(at) = quick::base(repo, spec.base.as_deref()) {
+        let wanted = ask.branch.as_deref().or(spec.base.as_deref());
+        if let Some(at) = quick::base(repo, wanted) {
             return Ok((at.branch, at.oid));
         }
-        let head = self.git.head(repo, spec.base.as_deref()).await?;
-        Ok((head.branch, head.commit.to_string()))
+        let head = self.git.head(repo, wanted).await?;
+        // A branch of a remote is none of ours to git, and still what was asked about.
+        Ok((head.branch.or_else(|| ask.branch.clone()), head.commit.to_string()))
     }
 }

@@ -118,6 +118,14 @@ fn cut(mut text: String) -> String {
     text
 }
 
+/// Cuts what one of several items of a round says to its share, so that all of them fit into one record.
+pub(crate) fn share(item: &mut Item, count: usize) {
+    let room = DATA_MAX / count.max(1);
+    for text in [&mut item.title, &mut item.data].into_iter().flatten() {
+        text.truncate(text.floor_char_boundary(room));
+    }
+}
+
 fn lines(text: &str) -> Vec<Item> {
     let keys = text.lines().map(str::trim).filter(|line| !line.is_empty());
     keys.map(|key| Item { key: key.to_owned(), title: None, data: None }).collect()

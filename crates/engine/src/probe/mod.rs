@@ -11,7 +11,7 @@ mod quick;
 mod settled;
 
 pub(crate) use built_in::Question;
-pub(crate) use command::{Asker, Said};
+pub(crate) use command::{Asker, Said, share};
 pub(crate) use settled::{Settled, Undone, speaks_of_items};
 
 use crate::boundary;

@@ -3,6 +3,7 @@
 //! Nothing about newer versions can be known without a registry, so `outdated` asks it, through the loop's own `network`.
 
 use super::command::{self, Said, failed};
+use loopwright_core::paths::Globs;
 use loopwright_core::round::{Item, Probed};
 use loopwright_core::spec::{Argv, ItemsForm};
 use serde_json::Value;
@@ -18,7 +19,14 @@ pub(crate) enum Program {
         items: ItemsForm,
     },
     /// An ecosystem's, for newer versions.
-    Newer(&'static Ecosystem, Argv),
+    Newer {
+        /// Whose.
+        known: &'static Ecosystem,
+        /// The command.
+        run: Argv,
+        /// Which packages count; all, when there is no glob.
+        only: Globs,
+    },
 }
 
 /// How newer versions are asked for.
@@ -58,7 +66,7 @@ static ECOSYSTEMS: [Ecosystem; 3] = [
 ];
 
 /// The program for a base with these files, or why there is none.
-pub(super) fn of(paths: &BTreeSet<String>, network: &[String]) -> Result<Program, String> {
+pub(super) fn of(paths: &BTreeSet<String>, network: &[String], packages: &[String]) -> Result<Program, String> {
     let Some(known) = ECOSYSTEMS.iter().find(|known| paths.contains(known.manifest)) else {
         let names: Vec<&str> = ECOSYSTEMS.iter().map(|known| known.manifest).collect();
         return Err(format!("`probe: outdated` knows {}, and base has none of them at its root", names.join(", ")));
@@ -67,13 +75,14 @@ pub(super) fn of(paths: &BTreeSet<String>, network: &[String]) -> Result<Program
         let text = "`probe: outdated` asks a registry, and the loop has no network";
         return Err(format!("{text}; for {} name the hosts of its registry in `network:`", known.manifest));
     }
-    Ok(Program::Newer(known, known.argv.iter().map(|word| (*word).to_owned()).collect()))
+    let only = Globs::new(packages).map_err(|error| error.to_string())?;
+    Ok(Program::Newer { known, run: known.argv.iter().map(|word| (*word).to_owned()).collect(), only })
 }
 
 impl Program {
     pub(crate) fn argv(&self) -> &[String] {
         match self {
-            Self::Own { run, .. } | Self::Newer(_, run) => run,
+            Self::Own { run, .. } | Self::Newer { run, .. } => run,
         }
     }
 
@@ -86,17 +95,24 @@ impl Program {
     pub(crate) fn read(&self, said: Said) -> Probed {
         match (self, said) {
             (Self::Own { items, .. }, said) => command::read(*items, said),
-            (Self::Newer(known, _), Said::Exit { code, stdout: Some(text), complaint }) => {
+            (Self::Newer { known, only, .. }, Said::Exit { code, stdout: Some(text), complaint }) => {
                 if code != 0 && code != known.found {
                     return failed(&format!("asking for newer versions ended with code {code}: {complaint}"));
                 }
-                (known.read)(&text).map_or_else(|text| failed(&text), command::checked)
+                let is_wanted = |item: &Item| only.is_empty() || only.matches(package(item));
+                let newer = |items: Vec<Item>| command::checked(items.into_iter().filter(is_wanted).collect());
+                (known.read)(&text).map_or_else(|text| failed(&text), newer)
             }
-            (Self::Newer(..), Said::Exit { .. }) => failed("the probe printed more than is read"),
-            (Self::Newer(..), Said::Failed(text)) => failed(&text),
-            (Self::Newer(..), Said::Stopped) => failed("the probe was stopped"),
+            (Self::Newer { .. }, Said::Exit { .. }) => failed("the probe printed more than is read"),
+            (Self::Newer { .. }, Said::Failed(text)) => failed(&text),
+            (Self::Newer { .. }, Said::Stopped) => failed("the probe was stopped"),
         }
     }
+}
+
+/// The package that an item is about; names of packages may have an `@` of their own.
+fn package(item: &Item) -> &str {
+    item.key.rsplit_once('@').map_or(item.key.as_str(), |(name, _)| name)
 }
 
 fn item(name: &str, from: Option<&str>, to: &str) -> Item {
@@ -163,7 +179,7 @@ mod tests {
     #[test]
     fn what_cannot_be_known_offline_is_said() {
         let paths = |name: &str| BTreeSet::from([name.to_owned()]);
-        let why = |paths, network: &[String]| of(&paths, network).err().unwrap_or_default();
+        let why = |paths, network: &[String]| of(&paths, network, &[]).err().unwrap_or_default();
         assert!(why(paths("Makefile"), &[]).contains("knows Cargo.toml, package.json, go.mod"));
         assert!(why(paths("package.json"), &[]).contains("for package.json name the hosts"));
         assert_eq!(why(paths("go.mod"), &["packages.example.org".to_owned()]), "");
@@ -171,10 +187,18 @@ mod tests {
 
     #[test]
     fn npm_says_by_code_one_that_there_are_some() {
-        let known = of(&BTreeSet::from(["package.json".to_owned()]), &["packages.example.org".to_owned()]);
+        let asked = |only: &[String]| {
+            of(&BTreeSet::from(["package.json".to_owned()]), &["packages.example.org".to_owned()], only)
+        };
+        let known = asked(&[]);
         let Ok(program) = known else { panic!("npm is known") };
         let said = |code| Said::Exit { code, stdout: Some("{}".to_owned()), complaint: "no network".to_owned() };
         assert_eq!(program.read(said(1)), Probed::Nothing);
         assert!(matches!(program.read(said(2)), Probed::Failed { text } if text.contains("no network")));
+        let Ok(scoped) = asked(&["@a/*".to_owned(), "left-*".to_owned()]) else { panic!("npm is known") };
+        let printed = r#"{"left-pad":{"wanted":"1","latest":"2"},"@a/b":{"wanted":"1","latest":"2"},"b":{"wanted":"1","latest":"2"}}"#;
+        let said = Said::Exit { code: 1, stdout: Some(printed.to_owned()), complaint: String::new() };
+        let Probed::Work { items } = scoped.read(said) else { panic!("there are some") };
+        assert_eq!(items.iter().map(|item| item.key.as_str()).collect::<Vec<_>>(), ["@a/b@2", "left-pad@2"]);
     }
 }

@@ -1,12 +1,13 @@
 //! Which items are done: read from the store, and remembered while nothing about items is written, so that a loop that looks
 //! every minute and finds what it found before reads nothing.
 
+use super::command;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::store::Change;
 use loopwright_core::hash;
 use loopwright_core::round::{Item, Probed};
-use loopwright_core::spec::{LoopSpec, ProbeSpec};
+use loopwright_core::spec::LoopSpec;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -85,7 +86,7 @@ pub(crate) enum Undone {
 
 impl Engine {
     /// Leaves out what is done, given up or waiting: the engine, not the model, decides what is processed. As many items as
-    /// one round takes, and no more.
+    /// one round takes, and no more; one that failed before is taken alone, so that it takes no other along to the inbox.
     pub(crate) async fn undone(&self, repo: &str, spec: &LoopSpec, probed: Probed) -> Result<Undone, EngineError> {
         let items = match probed {
             Probed::Nothing => return Ok(Undone::Nothing),
@@ -93,7 +94,7 @@ impl Engine {
             Probed::Work { items } if items.is_empty() => return Ok(Undone::Work(Vec::new())),
             Probed::Work { items } => items,
         };
-        let mut open = Vec::new();
+        let mut open: Vec<(Item, i64)> = Vec::new();
         for item in items {
             let name = name(repo, &spec.name, &item.key);
             if self.settled.knows(&name) {
@@ -102,22 +103,25 @@ impl Engine {
             let read_at = self.settled.known().forgotten;
             match self.store.item(repo, &spec.name, &item.key).await? {
                 Some(row) if row.state != "failed" => self.settled.learn(name, read_at),
+                Some(row) if row.failures > 0 && open.is_empty() => {
+                    return Ok(Undone::Work(vec![(item, row.failures)]));
+                }
+                Some(row) if row.failures > 0 => {}
                 row => open.push((item, row.map_or(0, |row| row.failures))),
             }
-            if open.len() >= batch(spec) {
+            if open.len() >= spec.on.batch() {
                 break;
             }
         }
-        Ok(if open.is_empty() { Undone::Nothing } else { Undone::Work(open) })
+        Ok(if open.is_empty() { Undone::Nothing } else { Undone::Work(sharing(open)) })
     }
 }
 
-/// How many items one round takes.
-fn batch(spec: &LoopSpec) -> usize {
-    match spec.on.probe {
-        Some(ProbeSpec::Run { batch, .. }) => usize::try_from(batch).unwrap_or(1).max(1),
-        Some(ProbeSpec::Named(_)) | None => 1,
-    }
+/// Items of one round, which share the room that one has in the record.
+fn sharing(mut items: Vec<(Item, i64)>) -> Vec<(Item, i64)> {
+    let count = items.len();
+    items.iter_mut().for_each(|(item, _)| command::share(item, count));
+    items
 }
 
 /// One name for an item of a loop.

@@ -6,7 +6,7 @@ use loopwright_core::memory::Remembered;
 use loopwright_core::prompt::{
     self, AnswerWay, CheckerBrief, FileDiff, GateEvidence, MakerBrief, Named, Start, Text, WorkItem,
 };
-use loopwright_core::round::{AgentRun, Attempt, Feedback, Phase, Shown, Stage};
+use loopwright_core::round::{AgentRun, Attempt, Feedback, Item, Phase, Shown, Stage};
 use loopwright_core::verdict::{self, TreeChange};
 use std::io::Read as _;
 
@@ -31,7 +31,7 @@ impl Run<'_> {
             mark: mark(&format!("{}:{attempt}:{}", self.id(), self.round.facts().started.spec_hash)),
             state: self.round.facts().history.join("\n"),
             memory: self.round.facts().memory.iter().map(Remembered::line).collect(),
-            item: self.work_item(),
+            items: self.work_items(),
             attempt,
             attempts: spec.attempts,
             start: self.which_start(),
@@ -71,7 +71,7 @@ impl Run<'_> {
             threshold: spec.rubric.threshold,
             floor: spec.rubric.floor,
             mark: mark(nonce),
-            item: self.work_item(),
+            items: self.work_items(),
             diff,
             gates: sealed.gates.iter().map(evidence).collect(),
             staged: sealed.items.iter().map(|item| Named { name: item.name.clone(), text: item.text() }).collect(),
@@ -92,10 +92,12 @@ impl Run<'_> {
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    fn work_item(&self) -> Option<WorkItem> {
-        let item = self.round.facts().item.as_ref()?;
-        let text = [item.title.as_deref(), item.data.as_deref()];
-        Some(WorkItem { key: item.key.clone(), text: text.into_iter().flatten().collect::<Vec<_>>().join("\n") })
+    fn work_items(&self) -> Vec<WorkItem> {
+        let told = |item: &Item| {
+            let text = [item.title.as_deref(), item.data.as_deref()];
+            WorkItem { key: item.key.clone(), text: text.into_iter().flatten().collect::<Vec<_>>().join("\n") }
+        };
+        self.round.facts().items.iter().map(told).collect()
     }
 
     /// Skills are read from the trusted checkout; one that is not there was an error before the round began.

@@ -3,24 +3,43 @@
 
 use super::remember;
 use crate::clock;
-use crate::store::{Change, InboxRow, ItemRow, ItemSpend, LedgerRow, OutboxRow, RoundRow, SpendChange, StatsChange};
+use crate::engine::Engine;
+use crate::store::{
+    Change, InboxRow, ItemRow, ItemSpend, LedgerRow, OutboxRow, RoundRow, SpendChange, StatsChange, StoreError,
+};
 use loopwright_core::budget::{Known, Reservation};
 use loopwright_core::outbox::{self, StagedItem};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::{BoundaryLevel, Delivered, DeliveryResult, Event, Facts, Phase, Round};
 use loopwright_core::spec::ActionKind;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// When a step happened and how long an answer may take.
 pub(super) struct When {
     pub(super) now_ms: i64,
     pub(super) started_ms: i64,
     pub(super) expires_ms: i64,
-    /// How often the round's item failed before.
-    pub(super) item_failures: i64,
+    /// How often each of the round's items failed before.
+    pub(super) failures: Failures,
 }
+
+/// How often items failed, by key.
+pub(super) type Failures = Arc<BTreeMap<String, i64>>;
 
 /// Three failures send an item to the inbox.
 const ITEM_FAILURES_MAX: i64 = 3;
+
+/// How often each of a round's items has failed so far.
+pub(super) async fn failures(engine: &Engine, facts: &Facts) -> Result<Failures, StoreError> {
+    let started = &facts.started;
+    let mut failures = BTreeMap::new();
+    for item in &facts.items {
+        let row = engine.store.item(&started.repo, &started.spec.name, &item.key).await?;
+        failures.insert(item.key.clone(), row.map_or(0, |row| row.failures));
+    }
+    Ok(Arc::new(failures))
+}
 
 /// The rows that change with a step.
 pub(super) fn changes(before: Option<&Round>, after: &Round, event: &Event, when: &When) -> Vec<Change> {
@@ -81,7 +100,7 @@ fn round_row(round: &Round, when: &When) -> RoundRow {
         repo_path: facts.started.repo_path.clone(),
         occurrence: facts.started.occurrence.clone(),
         trigger: facts.started.trigger.clone(),
-        item: facts.item.as_ref().map(|item| item.key.clone()),
+        item: facts.item(),
         level: facts.started.spec.level.short().to_owned(),
         phase: round.phase().word().to_owned(),
         outcome: round.outcome().map(|outcome| outcome.word().to_owned()),
@@ -123,17 +142,20 @@ fn spend_changes(before: Option<&Round>, after: &Round, when: &When, changes: &m
     if freed == Reservation::default() && tokens == 0 && micros == 0 {
         return;
     }
-    if let Some(item) = &old.item {
-        changes.push(Change::ItemSpend(ItemSpend {
+    // Of several items each bears its share; nothing is reserved for them, because a share has no ceiling.
+    let (is_one, count) = (old.items.len() == 1, i64::try_from(old.items.len()).unwrap_or(i64::MAX));
+    let share = |sum: i64, at: usize| sum / count + i64::from(i64::try_from(at).is_ok_and(|at| at < sum % count));
+    changes.extend(old.items.iter().enumerate().map(|(at, item)| {
+        Change::ItemSpend(ItemSpend {
             repo: new.started.repo.clone(),
             loop_name: new.started.spec.name.clone(),
             item: item.key.clone(),
-            reserved_micros: -clamp(freed.usd.micros()),
-            settled_micros: micros,
-            reserved_tokens: -clamp(freed.tokens),
-            settled_tokens: tokens,
-        }));
-    }
+            reserved_micros: if is_one { -clamp(freed.usd.micros()) } else { 0 },
+            settled_micros: share(micros, at),
+            reserved_tokens: if is_one { -clamp(freed.tokens) } else { 0 },
+            settled_tokens: share(tokens, at),
+        })
+    }));
     changes.push(Change::Spend(SpendChange {
         // The day on which the agent started bears its spend, so that what was reserved there is freed there.
         day: bearing(old, when),
@@ -159,7 +181,7 @@ fn ledger_rows(before: Option<&Round>, after: &Round, when: &When, changes: &mut
                 day: bill.day.clone().unwrap_or_else(|| clock::day(when.started_ms)),
                 repo: facts.started.repo.clone(),
                 loop_name: facts.started.spec.name.clone(),
-                item: facts.item.as_ref().map(|item| item.key.clone()),
+                item: facts.item(),
                 attempt: i64::from(bill.attempt),
                 role: bill.role.word().to_owned(),
                 agent: bill.agent.clone(),
@@ -322,7 +344,7 @@ fn stats(round: &Round, outcome: RoundOutcome, when: &When) -> StatsChange {
 }
 
 fn counted(round: &Round, outcome: RoundOutcome, when: &When) -> StatsChange {
-    let done = i64::from(outcome.is_success() && round.facts().item.is_some());
+    let done = if outcome.is_success() { i64::try_from(round.facts().items.len()).unwrap_or(i64::MAX) } else { 0 };
     StatsChange {
         repo: round.facts().started.repo.clone(),
         loop_name: round.facts().started.spec.name.clone(),
@@ -338,44 +360,53 @@ fn counted(round: &Round, outcome: RoundOutcome, when: &When) -> StatsChange {
 }
 
 /// An item is processed on shipped, reported and escalated; any other end counts as a failure, three of them ask a person.
+/// Items that shared a round share its end, and each has its own count.
 fn item_row(round: &Round, outcome: RoundOutcome, when: &When, changes: &mut Vec<Change>) {
     let facts = round.facts();
-    // A dry run leaves its item to a real one.
+    // A dry run leaves its items to a real one.
     // So does one that only looked, to spare a budget.
-    let leaves = facts.started.dry_run || facts.lowered_from.is_some();
-    let Some(item) = facts.item.as_ref().filter(|_| !leaves) else { return };
+    if facts.started.dry_run || facts.lowered_from.is_some() {
+        return;
+    }
     let good = matches!(outcome, RoundOutcome::Shipped | RoundOutcome::Reported | RoundOutcome::Escalated);
-    let failures = if good { 0 } else { when.item_failures + 1 };
-    let given_up = failures >= ITEM_FAILURES_MAX;
-    changes.push(Change::Item(ItemRow {
-        repo: facts.started.repo.clone(),
-        loop_name: facts.started.spec.name.clone(),
-        key: item.key.clone(),
-        state: if good {
-            "processed"
-        } else if given_up {
-            "waiting"
-        } else {
-            "failed"
-        }
-        .to_owned(),
-        failures,
-        round: facts.started.round.clone(),
-        updated_ms: when.now_ms,
-    }));
-    // A later round that a person started for the item answers the question that its failures asked.
-    let answered = good && when.item_failures >= ITEM_FAILURES_MAX;
-    if given_up || answered {
-        let failures = failures.max(when.item_failures);
-        changes.push(Change::Inbox(InboxRow {
-            id: item_question_id(&facts.started.repo, &facts.started.spec.name, &item.key),
-            kind: "item-failed".to_owned(),
-            risk: "medium".to_owned(),
-            summary: format!("item `{}` failed {failures} times", item.key),
-            expires_ms: None,
-            closed_ms: answered.then_some(when.now_ms),
-            ..question(round, when)
+    for item in &facts.items {
+        let before = when.failures.get(&item.key).copied().unwrap_or(0);
+        let failures = if good { 0 } else { before + 1 };
+        changes.push(Change::Item(ItemRow {
+            repo: facts.started.repo.clone(),
+            loop_name: facts.started.spec.name.clone(),
+            key: item.key.clone(),
+            state: match failures {
+                0 => "processed",
+                ..ITEM_FAILURES_MAX => "failed",
+                _ => "waiting",
+            }
+            .to_owned(),
+            failures,
+            round: facts.started.round.clone(),
+            updated_ms: when.now_ms,
         }));
+        // A later round that a person started for the item answers the question that its failures asked.
+        let answered = good && before >= ITEM_FAILURES_MAX;
+        if failures >= ITEM_FAILURES_MAX || answered {
+            let closed_ms = answered.then_some(when.now_ms);
+            changes.push(Change::Inbox(InboxRow {
+                closed_ms,
+                ..item_question(round, &item.key, failures.max(before), when)
+            }));
+        }
+    }
+}
+
+fn item_question(round: &Round, key: &str, failures: i64, when: &When) -> InboxRow {
+    let started = &round.facts().started;
+    InboxRow {
+        id: item_question_id(&started.repo, &started.spec.name, key),
+        kind: "item-failed".to_owned(),
+        risk: "medium".to_owned(),
+        summary: format!("item `{key}` failed {failures} times"),
+        expires_ms: None,
+        ..question(round, when)
     }
 }
 

@@ -154,7 +154,7 @@ impl Run<'_> {
         let memory = if role == Role::Maker { facts.memory.as_slice() } else { &[] };
         let state = serde_json::json!({
             "schema": 1, "loop": facts.started.spec.name, "round": facts.started.round,
-            "item": facts.item, "history": history, "memory": memory,
+            "item": facts.items.first(), "items": facts.items, "history": history, "memory": memory,
         });
         let path = workspace.root.join("state.json");
         let written = self.engine.places.lay_out(&path, state.to_string().as_bytes());

@@ -53,6 +53,7 @@ use loopwright_core::round::{
 };
 use loopwright_core::secrets::Scanner;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -87,7 +88,7 @@ pub(crate) struct Run<'a> {
     /// How many events of this round are recorded.
     index: i64,
     started_ms: i64,
-    item_failures: i64,
+    failures: journal::Failures,
     begun: Instant,
     /// The running agent's place in the purse.
     seat: Option<Seat>,
@@ -248,7 +249,7 @@ impl Run<'_> {
             now_ms,
             started_ms: self.started_ms,
             expires_ms: now_ms.saturating_add(wait),
-            item_failures: self.item_failures,
+            failures: Arc::clone(&self.failures),
         }
     }
 

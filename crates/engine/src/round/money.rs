@@ -6,7 +6,7 @@ use crate::clock;
 use crate::purse::{Drawn, Meter, Place, Seat, amounts};
 use crate::store::{Ceiling, Change, Reserve, SpendRow, SpendScope, StoreError};
 use loopwright_core::budget::{self, Account, Allowance, BudgetLimit, Reservation, Scope};
-use loopwright_core::round::{AgentEnd, Event};
+use loopwright_core::round::{AgentEnd, Event, Facts, Item};
 use loopwright_core::spec::CheckMode;
 use loopwright_core::units::{Span, Usd};
 
@@ -58,7 +58,7 @@ impl Run<'_> {
         let drawn = self.drawn(day).await?;
         let facts = self.round.facts();
         let (repo, loop_name) = (&facts.started.repo, &facts.started.spec.name);
-        let place = Place { day, repo, loop_name, item: facts.item.as_ref().map(|item| item.key.as_str()) };
+        let place = Place { day, repo, loop_name, item: alone(facts).map(|item| item.key.as_str()) };
         let seated = self.engine.purse.enter(self.engine.store.as_ref(), &place, drawn, reserved).await?;
         seated.map_err(|account| self.no_room(&account))
     }
@@ -73,7 +73,7 @@ impl Run<'_> {
         let facts = self.round.facts();
         let own = &facts.started.spec.budget;
         let shared = &self.engine.settings.budget;
-        let item = if facts.item.is_some() { own.item.allowance() } else { Allowance::default() };
+        let item = if alone(facts).is_some() { own.item.allowance() } else { Allowance::default() };
         let all = [
             Drawn { spend: SpendScope::Item, scope: Scope::Item, ceiling: item },
             Drawn { spend: SpendScope::Loop, scope: Scope::Day, ceiling: own.day.allowance() },
@@ -123,7 +123,7 @@ impl Run<'_> {
             loop_name: facts.started.spec.name.clone(),
             day,
             round: facts.started.round.clone(),
-            item: facts.item.as_ref().map(|item| item.key.clone()),
+            item: alone(facts).map(|item| item.key.clone()),
             micros: number(reserved.usd.micros()),
             tokens: number(reserved.tokens),
             ceilings: self.ceilings().into_iter().map(ceiling).collect(),
@@ -210,6 +210,14 @@ impl Run<'_> {
         {
             seat.settle(bill.spend.amount());
         }
+    }
+}
+
+/// The one item that bears the whole cost. With several no ceiling of an item counts: `check` refuses the two together.
+fn alone(facts: &Facts) -> Option<&Item> {
+    match facts.items.as_slice() {
+        [item] => Some(item),
+        _ => None,
     }
 }
 

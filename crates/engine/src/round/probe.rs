@@ -8,11 +8,17 @@ use crate::room::Seat;
 use crate::workspace::{Making, SnapshotKind};
 use loopwright_core::round::{Event, Probed, Stage};
 use loopwright_core::spec::ProbeSpec;
+use std::sync::Arc;
 
 impl Run<'_> {
     pub(super) async fn probe(&mut self) -> Result<Event, Trouble> {
-        if let Some(ProbeSpec::Named(name)) = &self.spec().on.probe {
-            self.stage(Stage::Probe, name.clone());
+        let name = match &self.spec().on.probe {
+            Some(ProbeSpec::Named(name)) => Some(name.clone()),
+            Some(ProbeSpec::Ask(ask)) => Some(ask.probe.clone()),
+            Some(ProbeSpec::Run { .. }) | None => None,
+        };
+        if let Some(name) = name {
+            self.stage(Stage::Probe, name);
         }
         let base = self.pin_base().await?;
         let asked = self.engine.question(self.spec(), &self.repo, Some(&base)).await.map_err(broke)?;
@@ -51,7 +57,7 @@ impl Run<'_> {
         }
     }
 
-    /// Takes the first item that is not done: a round works on one.
+    /// Takes the items that are not done, as many as a round of the loop takes.
     async fn settle_items(&mut self, probed: Probed) -> Result<Event, Trouble> {
         let started = &self.round.facts().started;
         let undone = self.engine.undone(&started.repo, &started.spec, probed).await.map_err(Trouble::Fatal)?;
@@ -59,9 +65,9 @@ impl Run<'_> {
             Undone::Nothing => Probed::Nothing,
             Undone::Failed(text) => Probed::Failed { text },
             Undone::Work(items) => {
-                let first = items.into_iter().next();
-                self.item_failures = first.as_ref().map_or(0, |(_, failures)| *failures);
-                Probed::Work { items: first.map(|(item, _)| item).into_iter().collect() }
+                let failures = items.iter().map(|(item, failures)| (item.key.clone(), *failures));
+                self.failures = Arc::new(failures.collect());
+                Probed::Work { items: items.into_iter().map(|(item, _)| item).collect() }
             }
         }))
     }

@@ -32,8 +32,8 @@ impl Run<'_> {
         let items = store.items(&repo, &name, ITEMS).await?;
         let mut settled: Vec<_> =
             items.into_iter().filter(|item| item.state != "failed").map(|item| item.key).collect();
-        // The round's own item counts however long ago it was settled.
-        if let Some(item) = &started.item {
+        // The round's own items count however long ago they were settled.
+        for item in &self.round.facts().items {
             let row = store.item(&repo, &name, &item.key).await?;
             settled.retain(|key| *key != item.key);
             settled.splice(0..0, row.filter(|row| row.state != "failed").map(|row| row.key));

@@ -2,7 +2,7 @@
 //! record or ends as interrupted; people's answers arrive the same way.
 
 use super::bindings::Bindings;
-use super::{Run, Trouble, isolate};
+use super::{Run, Trouble, isolate, journal};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::git::{ObjectFormat, UserRepo};
@@ -181,7 +181,7 @@ impl<'a> Run<'a> {
         let rooms = engine.rooms(&started.boundary, &repo, &started.spec)?.made_by(method);
         let ways = engine.ways(&started.round, &rooms, &started.spec)?;
         let workspace = kept_workspace(&spaces, &recorded.round)?;
-        let item_failures = item_failures(engine, &recorded.round).await?;
+        let failures = journal::failures(engine, recorded.round.facts()).await?;
         Ok(Self {
             engine,
             bind,
@@ -202,7 +202,7 @@ impl<'a> Run<'a> {
             index: recorded.index,
             started_ms: recorded.started_ms,
             round: recorded.round,
-            item_failures,
+            failures,
             begun: Instant::now(),
             seat: None,
             _stay: stay,
@@ -228,11 +228,4 @@ fn kept_workspace(spaces: &Workspaces, round: &Round) -> Result<Option<Workspace
         | Phase::Recording(_)
         | Phase::Ended(_) => spaces.reopen(&round.facts().started.round),
     }
-}
-
-/// How often the item worked on has failed so far.
-async fn item_failures(engine: &Engine, round: &Round) -> Result<i64, EngineError> {
-    let (started, Some(item)) = (&round.facts().started, &round.facts().item) else { return Ok(0) };
-    let row = engine.store.item(&started.repo, &started.spec.name, &item.key).await?;
-    Ok(row.map_or(0, |row| row.failures))
 }

@@ -32,12 +32,18 @@ pub(super) fn rows(round: &Round, outcome: RoundOutcome, now_ms: i64, changes: &
             expires_ms: Some(now_ms.saturating_add(i64::from(days).saturating_mul(DAY_MS))),
         })
     };
-    let failure = memory::failure_key(facts.item.as_ref().map(|item| item.key.as_str()));
+    // What kept several items is remembered of the first, which the next round takes alone.
+    let failure = memory::failure_key(facts.items.first().map(|item| item.key.as_str()));
     let before = changes.len();
     match outcome {
         RoundOutcome::Shipped | RoundOutcome::Reported => {
             // What failed before works now.
-            changes.push(Change::MemoryGone { repo: repo.clone(), loop_name: loop_name.clone(), key: Some(failure) });
+            let others = facts.items.iter().skip(1).map(|item| memory::failure_key(Some(&item.key)));
+            changes.extend(std::iter::once(failure).chain(others).map(|key| Change::MemoryGone {
+                repo: repo.clone(),
+                loop_name: loop_name.clone(),
+                key: Some(key),
+            }));
             let notes = facts.attempt().map(|attempt| attempt.notes.as_slice()).unwrap_or_default();
             let maker = Role::Maker.word();
             changes.extend(notes.iter().cloned().map(|note| row(note.key, note.kind, note.text, maker, note.days)));

@@ -11,6 +11,7 @@ use crate::error::EngineError;
 use crate::gates::{self, GateEnv, Heldouts};
 use crate::git::{Base, Oid, UserRepo};
 use crate::live::By;
+use crate::probe;
 use crate::proc::Cancel;
 use crate::progress::Progress;
 use crate::random;
@@ -37,10 +38,10 @@ pub struct RunRequest {
     pub occurrence: Option<String>,
     /// Who asks.
     pub actor: String,
-    /// An item named by a person.
-    pub item: Option<String>,
+    /// Items named by a person, or brought by signals.
+    pub items: Vec<String>,
     /// What the loop's probe found just before, where it was asked without a round; the round does not ask again.
-    pub found: Option<Item>,
+    pub found: Vec<Item>,
     /// Whether outputs are only shown.
     pub dry_run: bool,
     /// Files outside the spec that the round depends on, with their hashes.
@@ -61,8 +62,8 @@ impl RunRequest {
             trigger: "manual".to_owned(),
             occurrence: None,
             actor: actor.into(),
-            item: None,
-            found: None,
+            items: Vec::new(),
+            found: Vec::new(),
             dry_run: false,
             inputs: Vec::new(),
             retry_of: None,
@@ -90,19 +91,19 @@ impl<'a> Run<'a> {
         let heldout = heldout(engine, &repo, &request.spec)?;
         request.inputs.extend(heldout.inputs());
         let started_ms = engine.now_ms();
-        let (due, item) = asked(engine, &mut request).await?;
+        let (due, items) = asked(engine, &mut request).await?;
         let held = held(engine, bind, &request.spec).await;
         let started = Started {
             provider_wait_ms: millis(engine.settings.provider_wait),
-            ..birth(request, item, &repo, started_ms, held)?
+            ..birth(request, items, &repo, started_ms, held)?
         };
         let here = engine.live.enter(&started.round).ok_or_else(|| super::busy(&started.round))?;
         let stay = engine.live.admit(by, &started.repo, &started.spec.name, &started.round, cancel).await?;
-        let item_failures = failures(engine, &started).await?;
         let event = Event::Started(Box::new(started.clone()));
         let (rooms, ways) = around(engine, bind, &repo, &started).await?;
         let scanner = engine.settings.known_secrets.scanner(&started.spec.secrets);
         let Step { round, actions } = Round::begin(started);
+        let failures = journal::failures(engine, round.facts()).await?;
         let mut run = Self {
             engine,
             bind,
@@ -123,7 +124,7 @@ impl<'a> Run<'a> {
             round,
             index: 0,
             started_ms,
-            item_failures,
+            failures,
             begun: Instant::now(),
             seat: None,
             _stay: stay,
@@ -168,18 +169,23 @@ async fn found(engine: &Engine, request: &RunRequest, by: By) -> Result<(UserRep
     }
 }
 
-/// What made the loop due, and the item that is asked for. The occurrence and its trigger are the receipt's.
-async fn asked(engine: &Engine, request: &mut RunRequest) -> Result<(Option<DueRecord>, Option<Item>), EngineError> {
+/// What made the loop due, and the items that are asked for. The occurrence and its trigger are the receipt's.
+async fn asked(engine: &Engine, request: &mut RunRequest) -> Result<(Option<DueRecord>, Vec<Item>), EngineError> {
     let due = request.due.take();
-    let item = match request.item.take() {
-        Some(key) => Some(due::item(engine, key, due.as_ref()).await?),
-        None => request.found.take(),
-    };
+    let mut items = Vec::new();
+    for key in std::mem::take(&mut request.items) {
+        items.push(due::item(engine, key, due.as_ref()).await?);
+    }
+    if items.is_empty() {
+        items = std::mem::take(&mut request.found);
+    }
+    let count = items.len();
+    items.iter_mut().for_each(|item| probe::share(item, count));
     if let Some(due) = &due {
         request.occurrence = Some(due.receipt.occurrence.clone());
         request.trigger.clone_from(&due.receipt.trigger);
     }
-    Ok((due, item))
+    Ok((due, items))
 }
 
 /// The rooms of the round's programs, and their ways to the network.
@@ -250,7 +256,7 @@ async fn held(engine: &Engine, bind: &Bindings, spec: &CheckedSpec) -> Result<Bo
 
 fn birth(
     request: RunRequest,
-    item: Option<Item>,
+    items: Vec<Item>,
     repo: &UserRepo,
     now_ms: i64,
     held: Result<Boundary, Refused>,
@@ -259,6 +265,7 @@ fn birth(
         Ok(boundary) => (boundary, None),
         Err(refused) => (*refused.boundary, Some(refused.text)),
     };
+    let mut items = items.into_iter();
     let round = RoundId::new(u64::try_from(now_ms).unwrap_or(0), random::bytes()?).to_string();
     Ok(Started {
         occurrence: request.occurrence.unwrap_or_else(|| format!("manual:{round}")),
@@ -271,7 +278,8 @@ fn birth(
         refusal,
         spec: request.spec.into_spec(),
         actor: request.actor,
-        item,
+        item: items.next(),
+        more: items.collect(),
         dry_run: request.dry_run,
         inputs: request.inputs,
         provider_wait_ms: 0,
@@ -281,10 +289,4 @@ fn birth(
 
 pub(super) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
-}
-
-async fn failures(engine: &Engine, started: &Started) -> Result<i64, EngineError> {
-    let Some(item) = &started.item else { return Ok(0) };
-    let row = engine.store.item(&started.repo, &started.spec.name, &item.key).await?;
-    Ok(row.map_or(0, |row| row.failures))
 }

@@ -1,7 +1,8 @@
 //! Pause and resume, the global stop by word and by file, all of it over restarts; loops that come and go.
 
 use crate::world::*;
-use loopwright::daemon::STOP_FILE;
+use loopwright::Engine;
+use loopwright::daemon::{Fleet as _, STOP_FILE};
 
 #[tokio::test]
 async fn a_paused_loop_stays_so_over_a_restart_and_makes_up_for_nothing() {
@@ -71,6 +72,34 @@ async fn a_file_stops_everything_as_the_word_does() {
     show.ear.hears("ended look reported").await;
     show.settled().await;
     assert_eq!(show.fates(&stage.key("look")).await, ["60 stopped", "120 started"]);
+    show.close().await;
+}
+
+#[tokio::test]
+async fn stop_that_is_ended_without_a_daemon_leaves_one_receipt_for_each_moment_under_it() {
+    let stage = Stage::new(vec![every("look", "every 1h"), every("rest", "every 6h")]).await;
+    let key = stage.key("look");
+    let mut show = stage.open().await;
+    stage.at(HOUR);
+    show.ear.hears("ended look reported").await;
+    show.settled().await;
+    show.close().await;
+    let engine = Engine::open(stage.settings()).await.expect("the state directory is free");
+    engine.stop_all("ada", "a holiday").await.expect("stopped");
+    stage.at(4 * HOUR + MINUTE);
+    let entries = stage.troop.load().await.expect("loops").entries;
+    assert!(engine.thaw_all(entries.clone(), "ada").await.expect("thawed"));
+    assert!(!stage.world.state().join(STOP_FILE).exists());
+    assert!(!engine.thaw_all(entries, "ada").await.expect("again"), "there is nothing to end any more");
+    engine.close().await.expect("closed");
+    let mut show = stage.open().await;
+    show.settled().await;
+    assert_eq!(show.fates(&key).await, ["60 started", "120 stopped x3"], "nothing is made up for");
+    stage.at(5 * HOUR);
+    show.ear.hears("ended look reported").await;
+    show.settled().await;
+    assert_eq!(show.fates(&key).await, ["60 started", "120 stopped x3", "300 started"]);
+    assert_eq!(show.fates(&stage.key("rest")).await, [""; 0]);
     show.close().await;
 }
 

@@ -164,6 +164,51 @@ async fn two_loops_with_one_lock_run_one_after_the_other() {
 }
 
 #[tokio::test]
+async fn path_below_a_locked_one_waits_and_says_for_whom() {
+    let mut specs = vec![every("wide", "every 1h"), every("zoom", "every 1h")];
+    (specs[0].locks, specs[1].locks) = (vec!["path:src/".to_owned()], vec!["path:src/a.rs".to_owned()]);
+    let stage = Stage::new(specs).await;
+    stage.troop.troupe.play("wide", Play::Hang);
+    let mut show = stage.open().await;
+    stage.at(HOUR);
+    show.ear.hears("started wide").await;
+    let why = show.daemon.explain(&stage.key("zoom")).await.expect("at work").text();
+    assert!(why.contains("the lock `path:src/a.rs`: `path:src/` meets it") && why.contains("of `wide`"), "{why}");
+    stage.troop.troupe.let_go();
+    show.ear.hears("started zoom due:2026-05-01T01:00:00Z").await;
+    show.ear.hears("ended zoom reported").await;
+    show.close().await;
+}
+
+#[tokio::test]
+async fn item_that_a_round_of_another_loop_is_about_is_left_to_it() {
+    let mut specs = vec![every("left", "every 1h"), every("right", "every 1h")];
+    specs.iter_mut().for_each(|spec| spec.locks = vec!["item".to_owned()]);
+    let stage = Stage::new(specs).await;
+    stage.troop.troupe.play("left", Play::Hang);
+    stage.troop.find("left", &["issue-1@a"]);
+    stage.troop.find("right", &["issue-1@b"]);
+    let mut show = stage.open().await;
+    stage.at(HOUR);
+    show.ear.hears("started left").await;
+    let why = loop {
+        let why = show.daemon.explain(&stage.key("right")).await.expect("at work").text();
+        if !why.starts_with("running") {
+            break why;
+        }
+        show.ear.hears("sleeps").await;
+    };
+    assert!(why.contains("waiting for the lock `issue:1`") && why.contains("of `left`"), "{why}");
+    stage.troop.troupe.begun_times(1).await;
+    assert_eq!(stage.troop.troupe.starts(), ["left"], "nobody is at the item beside its round");
+    stage.troop.troupe.let_go();
+    show.ear.hears("ended left reported").await;
+    show.ear.hears("started right due:2026-05-01T01:00:00Z").await;
+    show.ear.hears("ended right reported").await;
+    show.close().await;
+}
+
+#[tokio::test]
 async fn one_pass_runs_what_is_due_now_and_nothing_else() {
     let stage = Stage::new(vec![every("look", "every 1h"), every("rest", "every 6h")]).await;
     let pass = || async {

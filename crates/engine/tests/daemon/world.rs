@@ -12,7 +12,7 @@ use loopwright::takeover::Rebind;
 use loopwright::{AlwaysEscalate, BoxFuture, Engine, EngineError, LoopLevel, LoopSpec, Settings};
 use loopwright_core::dispatch::{Entry, Limits, LoopKey};
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
-use loopwright_core::round::Started as Birth;
+use loopwright_core::round::{Item, Started as Birth};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -31,6 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) enum Play {
     /// Stages a report.
     Report,
+    /// The same, for so many tokens.
+    Use(u64),
     /// Hangs until it is let go or stopped.
     Hang,
     /// Panics.
@@ -80,14 +82,17 @@ impl Troupe {
             // Never with the same number twice: numbers do not make a failure another one.
             Play::Fail => return ended(3 + i32::try_from(self.starts.borrow().len()).expect("a few"), "no", 0),
             Play::Later(at_ms) => return later(at_ms),
-            Play::Report => {}
+            Play::Report | Play::Use(_) => {}
             Play::Hang => tokio::select! {
                 () = self.free.notified() => {}
                 () = cancel.cancelled() => return AgentOutcome { how: How::Cancelled, exit: None, ..said("stopped") },
             },
         }
         std::fs::write(invocation.outbox.join("report.md"), "seen\n").expect("the outbox can be written");
-        said("done")
+        match play {
+            Play::Use(tokens) => ended(0, "done", tokens),
+            _ => said("done"),
+        }
     }
 }
 
@@ -125,6 +130,8 @@ pub(crate) struct Troop {
     broken: Mutex<HashSet<String>>,
     /// Loops whose probe never answers.
     silent: Mutex<HashSet<String>>,
+    /// What the probes of loops find.
+    found: Mutex<HashMap<String, Vec<String>>>,
     repo: (PathBuf, String),
     pub(crate) troupe: Troupe,
 }
@@ -142,6 +149,17 @@ impl Troop {
 
     pub(crate) fn set(&self, specs: Vec<LoopSpec>) {
         *self.specs.lock().expect("no test panicked here") = specs;
+    }
+
+    /// From now on the loop's probe finds these items.
+    pub(crate) fn find(&self, name: &str, items: &[&str]) {
+        let items = items.iter().map(|item| (*item).to_owned()).collect();
+        self.found.lock().expect("no test panicked here").insert(name.to_owned(), items);
+    }
+
+    fn found(&self, name: &str) -> Vec<Item> {
+        let found = self.found.lock().expect("no test panicked here").get(name).cloned().unwrap_or_default();
+        found.into_iter().map(|key| Item { key, title: None, data: None }).collect()
     }
 
     /// From now on the loop cannot be prepared.
@@ -193,6 +211,7 @@ impl Fleet for Troop {
                 std::future::pending::<()>().await;
             }
             let (bind, request) = (self.bindings(), self.request(&key.name));
+            let request = RunRequest { found: self.found(&key.name), ..request };
             Ok(Ready { engine: engine.clone(), bind, request }.into())
         })
     }
@@ -316,6 +335,7 @@ impl Stage {
             specs: Mutex::new(specs),
             broken: Mutex::default(),
             silent: Mutex::default(),
+            found: Mutex::default(),
             repo: (world.repo.path().to_owned(), repo.id),
             troupe: Troupe::default(),
         };

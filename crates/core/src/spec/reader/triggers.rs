@@ -2,7 +2,7 @@
 
 use super::value::{At, Fields};
 use crate::spec::tree::Value;
-use crate::spec::{CatchUp, ItemsForm, LoopSpec, Overlap, ProbeSpec, Triggers};
+use crate::spec::{Ask, CatchUp, ItemsForm, LoopSpec, Overlap, ProbeSpec, Triggers};
 
 const KEYS: [&str; 16] = [
     "every",
@@ -90,9 +90,36 @@ fn probe(at: &At<'_>) -> Option<ProbeSpec> {
     if let Value::Text(name) = &at.node.value {
         return Some(ProbeSpec::Named(name.clone()));
     }
-    let fields = at.fields(&["run", "items", "batch"])?;
+    if let Value::Map(entries) = &at.node.value
+        && entries.iter().any(|entry| entry.key == "use")
+    {
+        return ask(at);
+    }
+    let fields = at.fields(&["run", "items", "batch", "use"])?;
     let forms = [("none", ItemsForm::None), ("lines", ItemsForm::Lines), ("json", ItemsForm::Json)];
     let items = fields.option("items", |at| at.word(&forms)).unwrap_or_default();
     let batch = fields.option("batch", |at| at.whole(1..=1000)).unwrap_or(1);
     Some(ProbeSpec::Run { run: fields.required("run", "[./probe]", At::argv)?, items, batch })
+}
+
+/// A key that another probe knows is the rules' business.
+fn ask(at: &At<'_>) -> Option<ProbeSpec> {
+    let known: Vec<&str> = std::iter::once("use").chain(Ask::KEYS).collect();
+    let fields = at.fields(&known)?;
+    let mut ask = Ask::new(&fields.required("use", "open-issues", At::text)?);
+    let lists = [
+        ("labels", &mut ask.labels),
+        ("not_labels", &mut ask.not_labels),
+        ("author", &mut ask.author),
+        ("paths", &mut ask.paths),
+        ("checks", &mut ask.checks),
+        ("packages", &mut ask.packages),
+    ];
+    for (key, slot) in lists {
+        fields.set(key, slot, At::texts);
+    }
+    ask.text = fields.option("text", At::text);
+    ask.branch = fields.option("branch", At::text);
+    fields.set("batch", &mut ask.batch, |at| at.whole(1..=1000));
+    Some(ProbeSpec::Ask(Box::new(ask)))
 }

@@ -148,6 +148,12 @@ fn budgets(rules: &mut Rules, spec: &LoopSpec) {
     for (scope, ceilings) in scopes {
         check_ceilings(rules, &Path::to("budget").key(scope), ceilings);
     }
+    if spec.on.batch() > 1 && !budget.item.allowance().is_none() {
+        let what =
+            "`budget.item` counts what one item costs, and a round of several cannot say which of them cost what";
+        let hint = "leave `budget.item` out and bound `budget.round`, or take one item a round: `batch: 1`";
+        rules.object(Path::to("budget").key("item"), what, hint);
+    }
 }
 
 /// A ceiling of zero would stop every round before it starts, which `pause` says better.

@@ -1,8 +1,9 @@
 //! Rules of what leaves a round: outputs, allowed kinds, forge, approvers, secrets, set-up.
 
-use super::Rules;
+use super::{Rules, paths};
 use crate::spec::path::Path;
 use crate::spec::problem::quoted;
+use crate::spec::reader::value::nearest;
 use crate::spec::{ActionKind, LoopSpec, OutputSpec, Unread};
 
 pub(super) fn check(rules: &mut Rules, spec: &LoopSpec) {
@@ -17,12 +18,43 @@ pub(super) fn check(rules: &mut Rules, spec: &LoopSpec) {
             rules.object(Path::to(key).index(at), format!("`{key}` has the unusable text {}", quoted(text)), None);
         }
     }
+    for (at, lock) in spec.locks.iter().enumerate().filter(|(_, text)| is_line(text)) {
+        check_lock(rules, Path::to("locks").index(at), lock);
+    }
     for (at, name) in spec.secrets.iter().enumerate().filter(|(_, name)| !is_variable(name)) {
         let hint = "name the variable, never its value";
         rules.object(Path::to("secrets").index(at), format!("{} is no name of a secret", quoted(name)), hint);
     }
     for (at, command) in spec.setup.iter().enumerate() {
         rules.command(Path::to("setup").index(at), command);
+    }
+}
+
+/// Kinds of locks that mean more than their name.
+const LOCKS: [&str; 6] = ["branch", "path", "issue", "pr", "item", "global"];
+
+/// A word of one's own is a lock too, so only what was probably meant otherwise is objected to.
+fn check_lock(rules: &mut Rules, path: Path, lock: &str) {
+    let Some((kind, of)) = lock.split_once(':') else {
+        if lock.contains(['/', '*']) {
+            let hint = format!("write `path:{lock}`");
+            rules.object_with(path, format!("{} looks like a path", quoted(lock)), Some(hint));
+        }
+        return;
+    };
+    match kind {
+        "path" => paths::globs(rules, &path, std::slice::from_ref(&of.to_owned())),
+        "branch" => paths::branch(rules, path, of),
+        "issue" | "pr" if of.is_empty() || !of.bytes().all(|byte| byte.is_ascii_digit()) => {
+            rules.object(path, format!("{} names no number", quoted(lock)), "such as `issue:12`");
+        }
+        kind if LOCKS.contains(&kind) => {}
+        kind => {
+            if let Some(near) = nearest(kind, LOCKS.into_iter()) {
+                let hint = format!("did you mean `{near}:{of}`?");
+                rules.object_with(path, format!("{} is no kind of lock", quoted(kind)), Some(hint));
+            }
+        }
     }
 }
 

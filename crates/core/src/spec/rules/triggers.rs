@@ -6,10 +6,13 @@ use crate::name::LoopName;
 use crate::spec::path::Path;
 use crate::spec::problem::quoted;
 use crate::spec::reader::value::{listed, nearest};
-use crate::spec::{CatchUp, OWN_BRANCHES, ProbeSpec, Triggers};
+use crate::spec::{Ask, CatchUp, OWN_BRANCHES, ProbeSpec, Triggers};
 
 /// Probes that are part of the product.
 const PROBES: [&str; 6] = ["commits", "failing-ci", "open-prs", "open-issues", "outdated", "files"];
+
+/// Items of one round: more than these no prompt can tell of.
+const BATCH_MAX: u32 = 100;
 
 pub(super) fn check(rules: &mut Rules, on: &Triggers) {
     let path = Path::to("on");
@@ -50,19 +53,49 @@ fn times(rules: &mut Rules, path: &Path, on: &Triggers) {
 
 fn check_probe(rules: &mut Rules, path: &Path, probe: &ProbeSpec) {
     match probe {
-        ProbeSpec::Named(name) if PROBES.contains(&name.as_str()) => {}
-        ProbeSpec::Named(name) => {
-            let hint = match nearest(name, PROBES.into_iter()) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => format!("built-in probes: {}; a command is `{{ run: [./probe] }}`", listed(&PROBES)),
-            };
-            rules.object_with(path.clone(), format!("{} is no built-in probe", quoted(name)), Some(hint));
-        }
+        ProbeSpec::Named(name) => built_in(rules, path.clone(), name),
+        ProbeSpec::Ask(ask) => check_ask(rules, path, ask),
         ProbeSpec::Run { run, batch, .. } => {
             rules.command(path.key("run"), run);
-            rules.range(path.key("batch"), *batch, 1, 1000);
+            rules.range(path.key("batch"), *batch, 1, BATCH_MAX);
         }
     }
+}
+
+fn built_in(rules: &mut Rules, path: Path, name: &str) {
+    if PROBES.contains(&name) {
+        return;
+    }
+    let hint = match nearest(name, PROBES.into_iter()) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("built-in probes: {}; a command is `{{ run: [./probe] }}`", listed(&PROBES)),
+    };
+    rules.object_with(path, format!("{} is no built-in probe", quoted(name)), Some(hint));
+}
+
+fn check_ask(rules: &mut Rules, path: &Path, ask: &Ask) {
+    built_in(rules, path.key("use"), &ask.probe);
+    let known = Ask::keys_of(&ask.probe).unwrap_or(&Ask::KEYS);
+    for key in ask.used().filter(|key| !known.contains(key)) {
+        let hint = format!("`{}` can be asked by {}", ask.probe, listed(known));
+        rules.object_with(path.key(key), format!("`{}` cannot be asked by `{key}`", ask.probe), Some(hint));
+    }
+    for (key, globs) in [("paths", &ask.paths), ("checks", &ask.checks), ("packages", &ask.packages)] {
+        paths::globs(rules, &path.key(key), globs);
+    }
+    let words = [("labels", &ask.labels), ("not_labels", &ask.not_labels), ("author", &ask.author)];
+    for (key, words) in words {
+        for (at, _) in words.iter().enumerate().filter(|(_, word)| word.trim().is_empty()) {
+            rules.object(path.key(key).index(at), format!("`{path}.{key}` has an empty word"), None);
+        }
+    }
+    if ask.text.as_ref().is_some_and(|text| text.trim().is_empty()) {
+        rules.object(path.key("text"), format!("`{path}.text` is empty"), "leave the key out");
+    }
+    if let Some(branch) = &ask.branch {
+        paths::branch(rules, path.key("branch"), branch);
+    }
+    rules.range(path.key("batch"), ask.batch, 1, BATCH_MAX);
 }
 
 fn is_event(text: &str) -> bool {

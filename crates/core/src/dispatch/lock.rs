@@ -1,0 +1,165 @@
+//! Locks between loops: what a round keeps others from while it runs, and when two of them are about the same.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// A lock of this kind is the same for the loops of every repository.
+const SHARED: &str = "global:";
+/// A lock of this kind covers a path and everything below it.
+const PATH: &str = "path:";
+/// What in `locks` means the items of the round, whatever they are.
+pub const OWN_ITEMS: &str = "item";
+
+/// What a round holds from its start to its end.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Lock {
+    /// The repository in which it means something; everywhere, when absent.
+    place: Option<Arc<str>>,
+    what: What,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum What {
+    /// A branch, an outside item, or a name that loops agree on.
+    Word(Arc<str>),
+    Path {
+        /// The folders and the file without a pattern in them; nothing for the whole repository.
+        prefix: Arc<str>,
+        /// As it is written.
+        text: Arc<str>,
+    },
+}
+
+/// Whether rounds of a loop hold a lock on the items they are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ItemLocks {
+    /// Others may work on the same.
+    #[default]
+    None,
+    /// Rounds of loops that say so too do not work on the same at once.
+    Own,
+}
+
+impl Lock {
+    /// A lock as a loop file of the repository has it.
+    #[must_use]
+    pub fn of(repo: &str, text: &str) -> Self {
+        let what = match text.strip_prefix(PATH) {
+            Some(path) => What::Path { prefix: prefix(path).into(), text: text.into() },
+            None => What::Word(text.into()),
+        };
+        Self { place: (!text.starts_with(SHARED)).then(|| repo.into()), what }
+    }
+
+    /// The lock on an item, whichever revision of it: `issue-12@…` is `issue:12`.
+    #[must_use]
+    pub fn of_item(repo: &str, key: &str) -> Self {
+        let name = key.rsplit_once('@').map_or(key, |(name, _)| name);
+        let numbered = ["issue", "pr"].into_iter().find_map(|kind| {
+            let number = name.strip_prefix(kind)?.strip_prefix('-')?;
+            number.bytes().all(|byte| byte.is_ascii_digit()).then(|| format!("{kind}:{number}"))
+        });
+        Self::of(repo, &numbered.unwrap_or_else(|| format!("item:{name}")))
+    }
+
+    /// Whether the two cannot be held at once.
+    #[must_use]
+    pub fn meets(&self, other: &Self) -> bool {
+        self.covers(other) || other.covers(self)
+    }
+
+    /// Whether whoever holds this holds the other too.
+    pub(super) fn covers(&self, other: &Self) -> bool {
+        if self.place != other.place {
+            return false;
+        }
+        match (&self.what, &other.what) {
+            (What::Word(word), What::Word(other)) => word == other,
+            (What::Path { prefix, .. }, What::Path { prefix: other, .. }) => {
+                let rest = other.strip_prefix(&**prefix);
+                prefix.is_empty() || rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether locks with other words may meet it.
+    pub(super) fn is_path(&self) -> bool {
+        matches!(self.what, What::Path { .. })
+    }
+}
+
+/// The parts of a path before the first that has a pattern in it.
+fn prefix(path: &str) -> String {
+    let parts = path.split('/').filter(|part| !part.is_empty() && *part != ".");
+    let fixed: Vec<&str> = parts.take_while(|part| !part.contains(['*', '?', '[', '{'])).collect();
+    fixed.join("/")
+}
+
+/// Locks without those that another one covers.
+pub(super) fn widest(locks: impl IntoIterator<Item = Lock>) -> Vec<Lock> {
+    let mut widest: Vec<Lock> = Vec::new();
+    for lock in locks {
+        if !widest.iter().any(|other| other.covers(&lock)) {
+            widest.retain(|other| !lock.covers(other));
+            widest.push(lock);
+        }
+    }
+    widest
+}
+
+impl fmt::Display for Lock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.what {
+            What::Word(text) | What::Path { text, .. } => f.write_str(text),
+        }
+    }
+}
+
+impl From<&str> for Lock {
+    /// A lock that is the same for every repository.
+    fn from(text: &str) -> Self {
+        Self { place: None, ..Self::of("", text) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_covers_what_is_below_it_and_a_glob_its_fixed_part() {
+        let meet = |one: &str, other: &str| Lock::of("r", one).meets(&Lock::of("r", other));
+        let table = [
+            ("path:src/", "path:src/a.rs", true),
+            ("path:src", "path:./src//a.rs", true),
+            ("path:src/a", "path:src/ab", false),
+            ("path:src/**/*.rs", "path:src/deep/b.rs", true),
+            ("path:src/*.rs", "path:docs/", false),
+            ("path:**/Cargo.toml", "path:docs/a.md", true),
+            ("path:docs", "docs", false),
+            ("branch:main", "branch:main", true),
+            ("branch:main", "branch:maintenance", false),
+            ("issue:1", "issue:12", false),
+        ];
+        for (one, other, expected) in table {
+            assert_eq!((meet(one, other), meet(other, one)), (expected, expected), "{one} {other}");
+        }
+        assert!(!Lock::of("r", "path:src").meets(&Lock::of("s", "path:src")), "another repository, another path");
+        assert!(Lock::of("r", "global:gpu").meets(&Lock::of("s", "global:gpu")));
+    }
+
+    #[test]
+    fn item_is_the_same_in_whatever_revision() {
+        let lock = |key: &str| Lock::of_item("r", key).to_string();
+        assert_eq!((lock("issue-12@ab").as_str(), lock("pr-7@cd").as_str()), ("issue:12", "pr:7"));
+        assert_eq!((lock("ci-build@ab").as_str(), lock("issue-x@ab").as_str()), ("item:ci-build", "item:issue-x"));
+        assert!(Lock::of_item("r", "issue-12@ab").meets(&Lock::of("r", "issue:12")));
+    }
+
+    #[test]
+    fn of_locks_that_cover_each_other_the_widest_is_held() {
+        let held = widest(["path:src/a", "x", "path:src", "path:src/b", "x"].map(Lock::from));
+        assert_eq!(held.iter().map(ToString::to_string).collect::<Vec<_>>(), ["x", "path:src"]);
+    }
+}

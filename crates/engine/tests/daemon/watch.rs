@@ -1,0 +1,112 @@
+//! What the daemon sees to besides due loops: rounds that outlive their limit, time in which nobody looked, rounds that
+//! wait for room in a budget.
+
+use crate::world::*;
+use loopwright::LoopSpec;
+use loopwright::raise::Raise;
+use loopwright::units::{Span, Usd};
+use loopwright_core::budget::Reservation;
+
+#[tokio::test]
+async fn round_that_outlives_its_own_limit_is_told_once_and_keeps_its_place() {
+    let mut spec = every("slow", "every 1h");
+    spec.timeout = Some(Span::secs(600));
+    let stage = Stage::new(vec![spec]).await;
+    stage.troop.troupe.play("slow", Play::Hang);
+    let mut show = stage.open().await;
+    stage.at(HOUR);
+    show.ear.hears("started slow").await;
+    stage.at(HOUR + 14 * MINUTE);
+    show.ear.hears("sleeps").await;
+    assert_eq!(show.ear.count("said(stalled"), 0, "its limit and five minutes are not over");
+    stage.at(HOUR + 15 * MINUTE);
+    let told = show.ear.hears("said(stalled").await;
+    assert!(told.contains("slow"), "{told}");
+    stage.at(HOUR + 40 * MINUTE);
+    show.ear.hears("sleeps").await;
+    assert_eq!(show.ear.count("said(stalled"), 1, "once");
+    stage.at(2 * HOUR);
+    show.ear.hears("kept slow overlap due:2026-05-01T02:00:00Z").await;
+    stage.troop.troupe.let_go();
+    show.ear.hears("ended slow reported").await;
+    show.close().await;
+}
+
+#[tokio::test]
+async fn time_in_which_nobody_looked_is_told_with_both_its_ends() {
+    let stage = Stage::new(vec![every("look", "every 1h")]).await;
+    let mut show = stage.open().await;
+    stage.at(HOUR + 4 * MINUTE);
+    show.ear.hears("ended look reported").await;
+    show.settled().await;
+    assert_eq!(show.ear.count("said(gap"), 0, "a few minutes are no gap");
+    stage.at(7 * HOUR + 30 * MINUTE);
+    let told = show.ear.hears("said(gap").await;
+    let ends = [T0 + 2 * HOUR, T0 + 7 * HOUR + 30 * MINUTE].map(|ms| ms.to_string());
+    assert!(ends.iter().all(|end| told.contains(end)), "{told}");
+    show.ear.hears("ended look reported").await;
+    show.settled().await;
+    assert_eq!(show.fates(&stage.key("look")).await, ["60 started", "120 coalesced x5", "420 started"]);
+    show.close().await;
+}
+
+/// A loop whose day has room for one round that reserves 600 tokens after one that used 500.
+fn thrifty() -> LoopSpec {
+    let mut spec = every("look", "daily 04:00,09:00");
+    spec.attempts = 1;
+    spec.budget.round.tokens = Some(600);
+    spec.budget.day.tokens = Some(1_000);
+    spec
+}
+
+/// The second round of the day has no room, and is suspended.
+async fn over_budget(stage: &Stage) -> (Show, String) {
+    stage.troop.troupe.play("look", Play::Use(500));
+    let mut show = stage.open().await;
+    stage.at(4 * HOUR);
+    show.ear.hears("ended look reported").await;
+    stage.at(9 * HOUR);
+    show.ear.hears("ended look over-budget").await;
+    show.settled().await;
+    let row = show.rounds().await.into_iter().find(|row| row.phase == "suspended").expect("a suspended round");
+    (show, row.id)
+}
+
+async fn comes_to_its_end(show: &mut Show, round: &str) {
+    while show.engine.store().round(round).await.expect("read").and_then(|row| row.ended_ms).is_none() {
+        show.ear.hears("ended look").await;
+    }
+    let row = show.engine.store().round(round).await.expect("read").expect("a round");
+    assert_eq!(row.outcome.as_deref(), Some("reported"), "{row:?}");
+}
+
+#[tokio::test]
+async fn round_without_room_in_its_day_goes_on_by_itself_on_the_next() {
+    let stage = Stage::new(vec![thrifty()]).await;
+    let (mut show, round) = over_budget(&stage).await;
+    assert_eq!(stage.troop.troupe.starts().len(), 1, "no agent was started without room");
+    stage.at(24 * HOUR - MINUTE);
+    show.settled().await;
+    let row = show.engine.store().round(&round).await.expect("read").expect("a round");
+    assert_eq!(row.phase, "suspended", "the day is not over");
+    stage.at(24 * HOUR + MINUTE);
+    comes_to_its_end(&mut show, &round).await;
+    show.close().await;
+}
+
+#[tokio::test]
+async fn round_without_room_goes_on_as_soon_as_somebody_makes_some_also_without_a_daemon() {
+    let stage = Stage::new(vec![thrifty()]).await;
+    let (mut show, round) = over_budget(&stage).await;
+    let raise = |show: &Show, round: Option<String>| {
+        let by = Reservation { tokens: 600, usd: Usd(0) };
+        let key = stage.key("look");
+        let raise =
+            Raise { repo: key.repo.to_string(), loop_name: key.name.to_string(), round, by, actor: "ada".into() };
+        let engine = show.engine.clone();
+        async move { engine.raise(raise).await.expect("raised") }
+    };
+    raise(&show, None).await;
+    comes_to_its_end(&mut show, &round).await;
+    show.close().await;
+}
