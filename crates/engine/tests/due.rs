@@ -176,7 +176,7 @@ async fn pause_that_was_kept_between_the_start_and_the_birth_stands_after_it() {
     let (bind, _) = bound(reports);
     house.engine.keep_rows(vec![Change::Schedule(house.schedule(DAWN_MS - 9))]).await.expect("kept");
     // The start was decided, and then a person paused the loop.
-    let start = RunRequest { item: None, ..house.due("due:x", "", DAWN_MS) };
+    let start = RunRequest { items: Vec::new(), ..house.due("due:x", "", DAWN_MS) };
     let start = RunRequest { due: start.due.map(|due| DueRecord { signals: Vec::new(), ..due }), ..start };
     let (paused_ms, paused_by) = (Some(DAWN_MS), Some("ann".to_owned()));
     let paused = ScheduleRow { paused_ms, paused_by, ..house.schedule(DAWN_MS - 9) };

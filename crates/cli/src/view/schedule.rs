@@ -298,33 +298,35 @@ mod tests {
             7,
             usize::MAX,
             expect![[r#"
-                    00          06          12          18
-            fri 27                                          ··▓▓····
-            sat 28  ····░░······░░▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓····
-            sun 29  ····  ░░····░░▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓····
-            mon 30  ····░░······░░▓▓▓▓██▓▓▓▓▓▓▓▓▓▓▓▓▓▓██▓▓▓▓▓▓▓▓····
-            tue 31  ····░░······░░▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓····
-            wed 01  ····░░······░░▓▓▓▓██▓▓▓▓▓▓▓▓▓▓▓▓▓▓██▓▓▓▓▓▓▓▓····
-            thu 02  ····░░······░░▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓····
-            fri 03  ····░░······░░▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓
-            · to █ is 0 to 4 starts an hour
-            times are Europe/Berlin
+                paused is paused: loopwright resume paused
 
-            DUE              IN      LOOP     TRIGGER                     NOTE
-            Fri 03-27 21:00  in 19m  busy     every 20m
-            Fri 03-27 21:20  in 39m  busy     every 20m
-            Fri 03-27 21:40  in 59m  busy     every 20m
-            Sat 03-28 02:30  in 5h   nightly  daily 02:30
-            Sat 03-28 12:00  in 15h  paused   0 12 * * *                  paused
-            Sun 03-29 03:00  in 29h  nightly  daily 02:30                 shifted
-            Sun 03-29 12:00  in 38h  paused   0 12 * * *                  paused
-            Mon 03-30 02:30  in 2d   nightly  daily 02:30
-            Mon 03-30 09:30  in 2d   weekly   weekly mon,wed 09:30,17:00
-            Mon 03-30 12:00  in 2d   paused   0 12 * * *                  paused
-            Mon 03-30 17:00  in 2d   weekly   weekly mon,wed 09:30,17:00
-            Wed 04-01 09:30  in 4d   weekly   weekly mon,wed 09:30,17:00
+                        00          06          12          18
+                fri 27                                          ··▓▓····
+                sat 28  ····░░······░░▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓····
+                sun 29  ····  ░░····░░▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓····
+                mon 30  ····░░······░░▓▓▓▓██▓▓▓▓▓▓▓▓▓▓▓▓▓▓██▓▓▓▓▓▓▓▓····
+                tue 31  ····░░······░░▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓····
+                wed 01  ····░░······░░▓▓▓▓██▓▓▓▓▓▓▓▓▓▓▓▓▓▓██▓▓▓▓▓▓▓▓····
+                thu 02  ····░░······░░▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓····
+                fri 03  ····░░······░░▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓
+                · to █ is 0 to 4 starts an hour
+                times are Europe/Berlin
 
-            and 510 more within 7 days"#]],
+                DUE              IN      LOOP     TRIGGER                     NOTE
+                Fri 03-27 21:00  in 19m  busy     every 20m
+                Fri 03-27 21:20  in 39m  busy     every 20m
+                Fri 03-27 21:40  in 59m  busy     every 20m
+                Sat 03-28 02:30  in 5h   nightly  daily 02:30
+                Sat 03-28 12:00  in 15h  paused   0 12 * * *                  paused
+                Sun 03-29 03:00  in 29h  nightly  daily 02:30                 shifted
+                Sun 03-29 12:00  in 38h  paused   0 12 * * *                  paused
+                Mon 03-30 02:30  in 2d   nightly  daily 02:30
+                Mon 03-30 09:30  in 2d   weekly   weekly mon,wed 09:30,17:00
+                Mon 03-30 12:00  in 2d   paused   0 12 * * *                  paused
+                Mon 03-30 17:00  in 2d   weekly   weekly mon,wed 09:30,17:00
+                Wed 04-01 09:30  in 4d   weekly   weekly mon,wed 09:30,17:00
+
+                and 510 more within 7 days"#]],
         );
     }
 
@@ -335,122 +337,131 @@ mod tests {
             2,
             34,
             expect![[r#"
-                    00    06    12    18
-            fri 27                      ·█··
-            sat 28  ··▒···▒███████████████··
-            sun 29  ·· ▒··▒███████████████
-            · to █ is 0 to 3 starts an hour
-            times are Europe/Berlin
+                paused is paused: loopwright
+                resume paused
 
-            DUE              IN      LOOP
-            Fri 03-27 21:00  in 19m  busy
-            Fri 03-27 21:20  in 39m  busy
-            Fri 03-27 21:40  in 59m  busy
-            Sat 03-28 02:30  in 5h   nightly
-            Sat 03-28 12:00  in 15h  paused
-            Sun 03-29 03:00  in 29h  nightly
-            Sun 03-29 12:00  in 38h  paused
+                        00    06    12    18
+                fri 27                      ·█··
+                sat 28  ··▒···▒███████████████··
+                sun 29  ·· ▒··▒███████████████
+                · to █ is 0 to 3 starts an hour
+                times are Europe/Berlin
 
-            DUE              TRIGGER
-            Fri 03-27 21:00  every 20m
-            Fri 03-27 21:20  every 20m
-            Fri 03-27 21:40  every 20m
-            Sat 03-28 02:30  daily 02:30
-            Sat 03-28 12:00  0 12 * * *
-            Sun 03-29 03:00  daily 02:30
-            Sun 03-29 12:00  0 12 * * *
+                DUE              IN      LOOP
+                Fri 03-27 21:00  in 19m  busy
+                Fri 03-27 21:20  in 39m  busy
+                Fri 03-27 21:40  in 59m  busy
+                Sat 03-28 02:30  in 5h   nightly
+                Sat 03-28 12:00  in 15h  paused
+                Sun 03-29 03:00  in 29h  nightly
+                Sun 03-29 12:00  in 38h  paused
 
-            DUE              NOTE
-            Fri 03-27 21:00
-            Fri 03-27 21:20
-            Fri 03-27 21:40
-            Sat 03-28 02:30
-            Sat 03-28 12:00  paused
-            Sun 03-29 03:00  shifted
-            Sun 03-29 12:00  paused
+                DUE              TRIGGER
+                Fri 03-27 21:00  every 20m
+                Fri 03-27 21:20  every 20m
+                Fri 03-27 21:40  every 20m
+                Sat 03-28 02:30  daily 02:30
+                Sat 03-28 12:00  0 12 * * *
+                Sun 03-29 03:00  daily 02:30
+                Sun 03-29 12:00  0 12 * * *
 
-            and 141 more within 2 days"#]],
+                DUE              NOTE
+                Fri 03-27 21:00
+                Fri 03-27 21:20
+                Fri 03-27 21:40
+                Sat 03-28 02:30
+                Sat 03-28 12:00  paused
+                Sun 03-29 03:00  shifted
+                Sun 03-29 12:00  paused
+
+                and 141 more within 2 days"#]],
         );
         check(
             2,
             16,
             expect![[r#"
-                    00  12
-            fri 27        ·▒
-            sat 28  ░·█████▒
-            sun 29  ·░█████▒
+                paused is paused: loopwright
+                resume paused
 
-            DUE              IN
-            Fri 03-27 21:00  in 19m
-            Fri 03-27 21:20  in 39m
-            Fri 03-27 21:40  in 59m
-            Sat 03-28 02:30  in 5h
-            Sat 03-28 12:00  in 15h
-            Sun 03-29 03:00  in 29h
-            Sun 03-29 12:00  in 38h
+                        00  12
+                fri 27        ·▒
+                sat 28  ░·█████▒
+                sun 29  ·░█████▒
 
-            DUE              LOOP
-            Fri 03-27 21:00  busy
-            Fri 03-27 21:20  busy
-            Fri 03-27 21:40  busy
-            Sat 03-28 02:30  nightly
-            Sat 03-28 12:00  paused
-            Sun 03-29 03:00  nightly
-            Sun 03-29 12:00  paused
+                DUE              IN
+                Fri 03-27 21:00  in 19m
+                Fri 03-27 21:20  in 39m
+                Fri 03-27 21:40  in 59m
+                Sat 03-28 02:30  in 5h
+                Sat 03-28 12:00  in 15h
+                Sun 03-29 03:00  in 29h
+                Sun 03-29 12:00  in 38h
 
-            DUE              TRIGGER
-            Fri 03-27 21:00  every 20m
-            Fri 03-27 21:20  every 20m
-            Fri 03-27 21:40  every 20m
-            Sat 03-28 02:30  daily 02:30
-            Sat 03-28 12:00  0 12 * * *
-            Sun 03-29 03:00  daily 02:30
-            Sun 03-29 12:00  0 12 * * *
+                DUE              LOOP
+                Fri 03-27 21:00  busy
+                Fri 03-27 21:20  busy
+                Fri 03-27 21:40  busy
+                Sat 03-28 02:30  nightly
+                Sat 03-28 12:00  paused
+                Sun 03-29 03:00  nightly
+                Sun 03-29 12:00  paused
 
-            DUE              NOTE
-            Fri 03-27 21:00
-            Fri 03-27 21:20
-            Fri 03-27 21:40
-            Sat 03-28 02:30
-            Sat 03-28 12:00  paused
-            Sun 03-29 03:00  shifted
-            Sun 03-29 12:00  paused
+                DUE              TRIGGER
+                Fri 03-27 21:00  every 20m
+                Fri 03-27 21:20  every 20m
+                Fri 03-27 21:40  every 20m
+                Sat 03-28 02:30  daily 02:30
+                Sat 03-28 12:00  0 12 * * *
+                Sun 03-29 03:00  daily 02:30
+                Sun 03-29 12:00  0 12 * * *
 
-            and 141 more within 2 days"#]],
+                DUE              NOTE
+                Fri 03-27 21:00
+                Fri 03-27 21:20
+                Fri 03-27 21:40
+                Sat 03-28 02:30
+                Sat 03-28 12:00  paused
+                Sun 03-29 03:00  shifted
+                Sun 03-29 12:00  paused
+
+                and 141 more within 2 days"#]],
         );
         check(
             1,
             9,
             expect![[r#"
-            DUE              IN
-            Fri 03-27 21:00  in 19m
-            Fri 03-27 21:20  in 39m
-            Fri 03-27 21:40  in 59m
-            Sat 03-28 02:30  in 5h
-            Sat 03-28 12:00  in 15h
+                paused is paused: loopwright
+                resume paused
 
-            DUE              LOOP
-            Fri 03-27 21:00  busy
-            Fri 03-27 21:20  busy
-            Fri 03-27 21:40  busy
-            Sat 03-28 02:30  nightly
-            Sat 03-28 12:00  paused
+                DUE              IN
+                Fri 03-27 21:00  in 19m
+                Fri 03-27 21:20  in 39m
+                Fri 03-27 21:40  in 59m
+                Sat 03-28 02:30  in 5h
+                Sat 03-28 12:00  in 15h
 
-            DUE              TRIGGER
-            Fri 03-27 21:00  every 20m
-            Fri 03-27 21:20  every 20m
-            Fri 03-27 21:40  every 20m
-            Sat 03-28 02:30  daily 02:30
-            Sat 03-28 12:00  0 12 * * *
+                DUE              LOOP
+                Fri 03-27 21:00  busy
+                Fri 03-27 21:20  busy
+                Fri 03-27 21:40  busy
+                Sat 03-28 02:30  nightly
+                Sat 03-28 12:00  paused
 
-            DUE              NOTE
-            Fri 03-27 21:00
-            Fri 03-27 21:20
-            Fri 03-27 21:40
-            Sat 03-28 02:30
-            Sat 03-28 12:00  paused
+                DUE              TRIGGER
+                Fri 03-27 21:00  every 20m
+                Fri 03-27 21:20  every 20m
+                Fri 03-27 21:40  every 20m
+                Sat 03-28 02:30  daily 02:30
+                Sat 03-28 12:00  0 12 * * *
 
-            and 69 more within a day"#]],
+                DUE              NOTE
+                Fri 03-27 21:00
+                Fri 03-27 21:20
+                Fri 03-27 21:40
+                Sat 03-28 02:30
+                Sat 03-28 12:00  paused
+
+                and 69 more within a day"#]],
         );
     }
 

@@ -57,7 +57,8 @@ impl Dispatcher {
             (Some(first), Some(other)) => first < other,
             _ => false,
         };
-        let wants = |member: &Member| member.needs().iter().any(|other| other.meets(need));
+        // Not its items: they change while it waits, and nobody would be told of what is free then.
+        let wants = |member: &Member| needs(&member.entry, &[]).iter().any(|other| other.meets(need));
         is_before && self.members.get(champion).is_some_and(wants)
     }
 

@@ -78,6 +78,8 @@ pub struct Dispatcher {
     is_clock_behind: bool,
     /// The latest moment there ever was.
     seen_ms: i64,
+    /// The moment of the step before.
+    last_ms: i64,
     out: Out,
 }
 
@@ -111,6 +113,7 @@ impl Dispatcher {
             is_draining: false,
             is_clock_behind: false,
             seen_ms: last_seen_ms,
+            last_ms: i64::MIN,
             out: Out::default(),
         }
     }
@@ -121,6 +124,7 @@ impl Dispatcher {
         self.pass(now_ms);
         self.take_in(now_ms, input);
         self.pass(now_ms);
+        self.look_back(now_ms);
         self.fill(now_ms);
         std::mem::take(&mut self.out).commands(&self.members)
     }
@@ -183,6 +187,14 @@ impl Dispatcher {
         }
         self.is_clock_behind = is_behind;
         self.seen_ms = self.seen_ms.max(now_ms);
+    }
+
+    /// A clock that went back may have left quiet hours or the end of a wait behind it, for which no timer is set.
+    fn look_back(&mut self, now_ms: i64) {
+        if now_ms < std::mem::replace(&mut self.last_ms, now_ms) {
+            let keys: Vec<_> = self.members.keys().cloned().collect();
+            keys.iter().for_each(|key| self.refresh(now_ms, key));
+        }
     }
 
     fn tell(&mut self, notice: Notice) {

@@ -6,8 +6,8 @@
 use super::kept::Kept;
 use loopwright_core::cadence::Schedule;
 use loopwright_core::dispatch::{
-    Command, Dispatcher, End, Entry, Frozen, Input, ItemLocks, Limits, Lock, LoopKey, Notice, OWN_ITEMS, Receipt, Signal,
-    Standing, Start,
+    Command, Dispatcher, End, Entry, Frozen, Input, ItemLocks, Limits, Lock, LoopKey, Notice, OWN_ITEMS, Receipt,
+    Signal, Standing, Start,
 };
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::spec::{CatchUp, Overlap, Triggers};
