@@ -1,5 +1,6 @@
 //! Two loops on their cadences, in the background of a program, until it has seen three rounds. What is due is remembered in
 //! the state directory: a program that is started again goes on where this one stopped, and nothing fires because it started.
+#![expect(clippy::print_stdout, reason = "an example shows what happened")]
 
 mod support;
 
