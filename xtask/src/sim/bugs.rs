@@ -1,6 +1,6 @@
-//! Whether the simulator sees what it should: bugs that schedulers have had are put back, one at a time, into a copy of this
-//! workspace, and the simulator must say so. The copy is a folder of the target directory: nothing of it is ever built into
-//! the program.
+//! Whether the simulator sees what it should: bugs that schedulers have had are put back into a copy of this workspace, each
+//! behind a switch of its own, and the simulator must say so when it is on. The copy is a folder of the target directory:
+//! nothing of it is ever built into the program, which has no such switches.
 
 use crate::command::{cargo, program, root, watch};
 use std::path::Path;
@@ -8,77 +8,92 @@ use std::path::Path;
 /// How many seeds a bug may live.
 const SEEDS: &str = "400";
 
-/// A bug, as one exact piece of text and what is put in its place.
+/// A bug: its name, and where it was put back.
 struct Bug {
     name: &'static str,
+    file: &'static str,
+}
+
+/// A piece of a file, exactly as it is there, and the same with bugs in it; `[NAME]` is whether that bug is on.
+struct Edit {
     file: &'static str,
     right: &'static str,
     wrong: &'static str,
 }
 
-const BUGS: [Bug; 9] = [
-    Bug {
-        name: "fires at start",
+const EDITS: [Edit; 7] = [
+    Edit {
         file: "crates/core/src/dispatch/reload.rs",
         right: "Standing::new(key.clone(), fingerprint, self.seen_ms)",
-        wrong: "Standing::new(key.clone(), fingerprint, self.seen_ms - 3_600_000)",
+        wrong: "Standing::new(key.clone(), fingerprint, self.seen_ms - if [fires at start] { 3_600_000 } else { 0 })",
     },
-    Bug {
-        name: "stale clock",
+    Edit {
         file: "crates/engine/src/daemon/desk.rs",
         right: "self.moment.unwrap_or_else(|| self.engine.now_ms())",
-        wrong: "self.moment.unwrap_or(self.since_ms)",
+        wrong: "self.moment.unwrap_or_else(|| if [stale clock] { self.since_ms } else { self.engine.now_ms() })",
     },
-    Bug {
-        name: "lost high-water mark",
+    Edit {
         file: "crates/engine/src/round/due.rs",
         right: "Change::Mark(schedule)",
-        wrong: "Change::Mark(ScheduleRow { mark_ms: 0, ..schedule })",
+        wrong: "Change::Mark(ScheduleRow { mark_ms: if [lost high-water mark] { 0 } else { schedule.mark_ms }, \
+                ..schedule })",
     },
-    Bug {
-        name: "no fencing",
+    Edit {
         file: "crates/engine/src/store/append.rs",
         right: "match guard.fence == ours.fence {",
-        wrong: "match guard.fence >= ours.fence {",
+        wrong: "match [no fencing] || guard.fence == ours.fence {",
     },
-    Bug {
-        name: "overlap by race",
+    Edit {
         file: "crates/core/src/dispatch/mod.rs",
         right: "&& self.slots.run(key).is_none()\n",
-        wrong: "&& self.slots.run(key).is_none_or(slots::Run::is_starting)\n",
+        wrong: "&& self.slots.run(key).is_none_or(|run| \
+                [no look whether a round runs] || [overlap by race] && run.is_starting())\n",
     },
-    Bug {
-        name: "no look whether a round runs",
-        file: "crates/core/src/dispatch/mod.rs",
-        right: "&& self.slots.run(key).is_none()\n",
-        wrong: "&& self.slots.run(key).is_none_or(|_| true)\n",
-    },
-    Bug {
-        name: "birth undoes a pause",
-        file: "crates/engine/src/round/due.rs",
-        right: "Change::Mark(schedule)",
-        wrong: "Change::Schedule(schedule)",
-    },
-    Bug {
-        name: "mark goes back",
-        file: "crates/engine/src/store/time.rs",
-        right: "THEN schedules.mark_ms ELSE excluded.mark_ms END",
-        wrong: "THEN excluded.mark_ms ELSE excluded.mark_ms END",
-    },
-    Bug {
-        name: "stop waits for the disk",
+    Edit {
         file: "crates/engine/src/daemon/letters.rs",
-        right: "        self.rounds.cancel_all();\n",
-        wrong: "",
+        right: "self.rounds.cancel_all();",
+        wrong: "if ![stop waits for the disk] { self.rounds.cancel_all(); }",
+    },
+    Edit {
+        file: "crates/engine/src/daemon/letters.rs",
+        right: "self.given_back(slot)",
+        wrong: "if [place of an open round is given away] { self.vacated(slot) } else { self.given_back(slot) }",
     },
 ];
 
-/// Puts back all bugs, or those whose names are given, and prints a table of what was said.
+/// The variable that says which bug is on.
+const SWITCH: &str = "SIM_BUG";
+
+/// All bugs, in the order of their edits.
+fn bugs() -> Vec<Bug> {
+    let named = |edit: &Edit| {
+        let names = edit.wrong.split('[').skip(1).filter_map(|rest| rest.split_once(']'));
+        names.map(|(name, _)| Bug { name, file: edit.file }).collect::<Vec<_>>()
+    };
+    EDITS.iter().flat_map(named).collect()
+}
+
+impl Edit {
+    /// The file's text with the bugs in it.
+    fn applied(&self, text: &str) -> Result<String, String> {
+        let found = text.matches(self.right).count();
+        if found != 1 {
+            return Err(format!("`{}` is {found} times in {}: tell the bug anew", self.right.trim(), self.file));
+        }
+        let is_on = format!("std::env::var(\"{SWITCH}\").is_ok_and(|bug| bug == \"");
+        let wrong = self.wrong.replace('[', &is_on).replace(']', "\")");
+        Ok(text.replacen(self.right, &wrong, 1))
+    }
+}
+
+/// Puts back all bugs, switches them on one at a time (all, or those whose names are given), and prints a table of what was
+/// said.
 pub(super) fn run(named: &[&str]) -> Result<(), String> {
+    let all = bugs();
     let chosen: Vec<&Bug> =
-        BUGS.iter().filter(|bug| named.is_empty() || named.iter().any(|name| bug.name.contains(name))).collect();
+        all.iter().filter(|bug| named.is_empty() || named.iter().any(|name| bug.name.contains(name))).collect();
     if chosen.is_empty() {
-        let names: Vec<_> = BUGS.iter().map(|bug| bug.name).collect();
+        let names: Vec<_> = all.iter().map(|bug| bug.name).collect();
         return Err(format!("no such bug; there are: {}", names.join(", ")));
     }
     let copy = root().join("target/bugs");
@@ -87,7 +102,7 @@ pub(super) fn run(named: &[&str]) -> Result<(), String> {
     let mut missed = Vec::new();
     for bug in chosen {
         println!("== {}", bug.name);
-        match bug.caught(&copy)? {
+        match simulate(&copy, bug.name)? {
             Some((seeds, said)) => rows.push(format!("| {} | `{}` | {seeds} | {said} |", bug.name, bug.file)),
             None => missed.push(bug.name),
         }
@@ -97,26 +112,11 @@ pub(super) fn run(named: &[&str]) -> Result<(), String> {
     if missed.is_empty() { Ok(()) } else { Err(format!("not caught within {SEEDS} seeds: {}", missed.join(", "))) }
 }
 
-impl Bug {
-    /// How many seeds it took, and the first words of the first failure.
-    fn caught(&self, copy: &Path) -> Result<Option<(String, String)>, String> {
-        let path = copy.join(self.file);
-        let text = std::fs::read_to_string(&path).map_err(|why| format!("read {}: {why}", self.file))?;
-        let found = text.matches(self.right).count();
-        if found != 1 {
-            return Err(format!("`{}` is {found} times in {}: tell the bug anew", self.right.trim(), self.file));
-        }
-        write(&path, text.replacen(self.right, self.wrong, 1).as_bytes())?;
-        let said = simulate(copy);
-        write(&path, text.as_bytes())?;
-        said
-    }
-}
-
-/// Runs the simulator of the copy until something is wrong.
-fn simulate(copy: &Path) -> Result<Option<(String, String)>, String> {
+/// Runs the simulator of the copy until something is wrong: how many seeds it took, and the first words of what was said.
+fn simulate(copy: &Path, bug: &str) -> Result<Option<(String, String)>, String> {
     let mut command = cargo();
-    command.current_dir(copy).env("CARGO_TARGET_DIR", root().join("target"));
+    // A target directory of its own: cargo tells the copy and the workspace apart by their times only.
+    command.current_dir(copy).env("CARGO_TARGET_DIR", copy.join("target")).env(SWITCH, bug);
     command.args(["test", "--quiet", "-p", "loopwright", "--test", "sim", "--", "1", "--seeds", SEEDS, "--first"]);
     let (mut said, mut seeds) = (None, None);
     let ended = watch(command, &mut |line| {
@@ -156,10 +156,19 @@ fn copy_workspace(copy: &Path) -> Result<(), String> {
         let Ok(meta) = from.symlink_metadata() else { continue };
         if meta.is_file() {
             let bytes = std::fs::read(&from).map_err(|why| format!("read {name}: {why}"))?;
-            write(&copy.join(name), &bytes)?;
+            write(&copy.join(name), &with_bugs(name, bytes)?)?;
         }
     }
     Ok(())
+}
+
+fn with_bugs(name: &str, bytes: Vec<u8>) -> Result<Vec<u8>, String> {
+    let mut edits = EDITS.iter().filter(|edit| edit.file == name).peekable();
+    if edits.peek().is_none() {
+        return Ok(bytes);
+    }
+    let text = String::from_utf8(bytes).map_err(|why| format!("{name}: {why}"))?;
+    edits.try_fold(text, |text, edit| edit.applied(&text)).map(String::into_bytes)
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<(), String> {
@@ -176,11 +185,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_bug_can_still_be_put_back() {
-        for bug in BUGS {
-            let text = std::fs::read_to_string(root().join(bug.file)).expect("the file is there");
-            assert_eq!(text.matches(bug.right).count(), 1, "{}: tell it anew", bug.name);
+    fn every_bug_can_still_be_put_back_and_has_a_switch_of_its_own() {
+        for edit in EDITS {
+            let text = std::fs::read(root().join(edit.file)).expect("the file is there");
+            let wrong = with_bugs(edit.file, text).unwrap_or_else(|why| panic!("{why}"));
+            assert!(String::from_utf8_lossy(&wrong).contains(SWITCH), "{}", edit.file);
         }
+        let mut names: Vec<_> = bugs().iter().map(|bug| bug.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), 8);
     }
 
     #[test]

@@ -41,6 +41,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+/// How often a long run says how far it is.
+const TOLD_EACH: u64 = 1_000;
+
 /// What the command line asks for.
 struct Asked {
     first: u64,
@@ -98,7 +101,10 @@ fn run(asked: &Asked) -> ExitCode {
                     if is_over || seed >= asked.first.saturating_add(asked.seeds) {
                         return;
                     }
-                    told.fetch_add(1, Ordering::SeqCst);
+                    let so_many = told.fetch_add(1, Ordering::SeqCst);
+                    if so_many > 0 && so_many % TOLD_EACH == 0 {
+                        println!("… {so_many} seeds, {:.0} s", begun.elapsed().as_secs_f64());
+                    }
                     match story::tell(seed) {
                         Ok(told) => tally.lock().expect("no worker panics").add(&told),
                         Err(why) => {
