@@ -1,6 +1,7 @@
-//! `cargo xtask bench [NAME…] [--large] [--json FILE]`: measures the release-built program against what the machine itself can do and
+//! `cargo xtask bench [NAME…] [--large] [--quick] [--json FILE]`: measures the release-built program against what the machine itself can do and
 //! against bare git, everything interleaved in one run. It prints what it measured and judges nothing.
 
+mod daemon;
 mod facts;
 mod growth;
 mod redact;
@@ -22,13 +23,15 @@ use table::{Section, show};
 const ROUNDS: usize = 7;
 
 /// The names that can be asked for, in the order in which they run.
-const NAMES: [&str; 7] = ["start", "overhead", "round", "status", "workspace", "redact", "stream"];
+const NAMES: [&str; 8] = ["start", "overhead", "round", "status", "workspace", "redact", "stream", "daemon"];
 
 /// What the command line asks for.
 pub(crate) struct Bench {
     names: Vec<String>,
     /// Sizes that take minutes are measured too.
     is_large: bool,
+    /// Windows of time are shorter, and scaled.
+    is_quick: bool,
     json: Option<PathBuf>,
 }
 
@@ -39,6 +42,14 @@ struct Bed {
     dir: tempfile::TempDir,
     /// The same in memory.
     memory: tempfile::TempDir,
+    window: Window,
+}
+
+/// How long is looked at what happens in time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Window {
+    Whole,
+    Quick,
 }
 
 /// Where a world lies. Ext4 takes longer to make a file the more were deleted nearby in the last minutes, so repeated
@@ -59,14 +70,15 @@ impl Medium {
 }
 
 impl Bench {
-    /// Reads names, `--large` and `--json FILE`.
+    /// Reads names, `--large`, `--quick` and `--json FILE`.
     pub(crate) fn of(words: &[&str]) -> Result<Self, String> {
-        let mut bench = Self { names: Vec::new(), is_large: false, json: None };
+        let mut bench = Self { names: Vec::new(), is_large: false, is_quick: false, json: None };
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match *word {
                 "--json" => bench.json = Some(words.next().ok_or("--json needs a file")?.into()),
                 "--large" => bench.is_large = true,
+                "--quick" => bench.is_quick = true,
                 name if NAMES.contains(&name) => bench.names.push(name.to_owned()),
                 other => return Err(format!("no benchmark is called `{other}`; there are {}", NAMES.join(", "))),
             }
@@ -75,7 +87,7 @@ impl Bench {
     }
 
     pub(crate) fn run(&self) -> Result<(), String> {
-        let bed = Bed::make()?;
+        let bed = Bed::make(if self.is_quick { Window::Quick } else { Window::Whole })?;
         let begun = Instant::now();
         let facts = facts::gather(bed.dir.path())?;
         print!("{}", facts.render());
@@ -101,7 +113,7 @@ impl Bench {
 }
 
 impl Bed {
-    fn make() -> Result<Self, String> {
+    fn make(window: Window) -> Result<Self, String> {
         let mut build = cargo();
         build.args(["build", "--quiet", "--release", "-p", "loopwright-cli"]);
         command::run(build)?;
@@ -110,7 +122,7 @@ impl Bed {
         // Not in the system's folder for temporary files: its corner of the disk is worn by everybody else's churn.
         let dir = tempfile::tempdir_in(&target).map_err(|error| format!("make a folder: {error}"))?;
         let memory = tempfile::tempdir_in("/dev/shm").map_err(|error| format!("make a folder: {error}"))?;
-        Ok(Self { program: target.join("release/loopwright"), worker, dir, memory })
+        Ok(Self { program: target.join("release/loopwright"), worker, dir, memory, window })
     }
 
     fn measure(&self, name: &str, sizes: &[usize], done: &mut dyn FnMut(Section)) -> Result<(), String> {
@@ -127,6 +139,7 @@ impl Bed {
             }
             "redact" => done(redact::measure(self)?),
             "stream" => done(streams::measure(self)?),
+            "daemon" => daemon::measure(self)?.into_iter().for_each(done),
             "workspace" => spaces::measure(self, sizes)?.into_iter().for_each(done),
             _ => growth::measure(self)?.into_iter().for_each(done),
         }

@@ -7,6 +7,7 @@
     reason = "a measuring tool reads its arguments, measures time and prints"
 )]
 
+mod daemon;
 mod redact;
 mod spaces;
 mod streams;
@@ -43,6 +44,11 @@ fn main() -> ExitCode {
     let ended = match words.as_slice() {
         ["serve", state, repo, file] => runtime.block_on(serve(Path::new(state), Path::new(repo), Path::new(file))),
         ["fill", state, repo, events] => runtime.block_on(fill(Path::new(state), repo, events.parse().unwrap_or(0))),
+        ["moments", state, name] => runtime.block_on(daemon::moments(Path::new(state), name)),
+        ["cadences"] => {
+            daemon::cadences();
+            Ok(())
+        }
         ["streams"] => {
             streams::measure();
             Ok(())

@@ -32,6 +32,19 @@ impl Samples {
         sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
     }
 
+    /// The one below which so many of a hundred are.
+    pub(super) fn percentile(&self, of_hundred: usize) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        let at = (sorted.len() * of_hundred).div_ceil(100).saturating_sub(1);
+        sorted.get(at).copied().unwrap_or(f64::NAN)
+    }
+
+    /// How many there are.
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// The smallest.
     pub(super) fn min(&self) -> f64 {
         self.0.iter().copied().fold(f64::INFINITY, f64::min)
@@ -57,6 +70,7 @@ mod tests {
     fn median_and_minimum_are_of_the_sorted_times() {
         let samples = Samples(vec![3.0, 1.0, 2.0, 9.0, 2.5]);
         assert_eq!((samples.median(), samples.min()), (2.5, 1.0));
+        assert_eq!((samples.percentile(50), samples.percentile(99), samples.count()), (2.5, 9.0, 5));
     }
 
     #[test]

@@ -147,7 +147,7 @@ fn growth(worlds: &[World]) -> Section {
 }
 
 /// Processor time of the children of this process that ended, in the kernel's ticks of 10 ms.
-fn child_ticks() -> u64 {
+pub(super) fn child_ticks() -> u64 {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let after = text.rsplit_once(") ").map_or("", |(_, rest)| rest);
     after.split(' ').skip(13).take(2).filter_map(|word| word.parse::<u64>().ok()).sum()

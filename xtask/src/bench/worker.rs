@@ -73,6 +73,16 @@ pub(super) fn fill(program: &Path, state: &Path, events: usize) -> Result<(), St
     crate::command::run(command)
 }
 
+/// What it prints for some words, line by line.
+pub(super) fn told(program: &Path, words: &[&str]) -> Result<Vec<Value>, String> {
+    let output = Command::new(program).args(words).output().map_err(|error| format!("start the worker: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("the worker said: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+}
+
 /// Seconds of an answer.
 pub(super) fn seconds(value: &Value) -> f64 {
     value["nanos"].as_u64().unwrap_or(0) as f64 / 1e9

@@ -1,0 +1,149 @@
+//! A daemon under measurement: started as a service manager would, and looked at through `/proc` alone.
+
+use super::super::rounds::World;
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+/// Nothing here takes so long.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// It has come to rest when its threads have used nothing for so long.
+const REST: Duration = Duration::from_millis(300);
+
+/// The process.
+pub(super) struct Daemon {
+    child: Child,
+    begun: Instant,
+    /// From its start until it said `READY=1`.
+    pub(super) ready: f64,
+    threads: BTreeMap<u32, Used>,
+}
+
+/// What threads have used since they began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Used {
+    pub(super) cpu_ns: u64,
+    pub(super) voluntary: u64,
+    pub(super) involuntary: u64,
+}
+
+/// Resident memory, in KiB.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Memory {
+    pub(super) now: u64,
+    pub(super) peak: u64,
+    /// Of it the program's own, which is not the file it was started from.
+    pub(super) own: u64,
+}
+
+impl Daemon {
+    /// Starts `loopwright up` and waits until it says that it is ready, at the socket that service managers listen to.
+    pub(super) fn start(world: &World, ear: &Path) -> Result<Self, String> {
+        let wrong = |error: std::io::Error| format!("start a daemon: {error}");
+        // One from the last start may be there.
+        let _ = fs::remove_file(ear);
+        let heard = UnixDatagram::bind(ear).map_err(wrong)?;
+        heard.set_read_timeout(Some(PATIENCE)).map_err(wrong)?;
+        let log = File::create(world.state.with_file_name("log")).map_err(wrong)?;
+        let mut command = world.command(&["up"]);
+        command.env("NOTIFY_SOCKET", ear).env("TZ", "UTC");
+        command.stdout(log.try_clone().map_err(wrong)?).stderr(log);
+        let begun = Instant::now();
+        let child = command.spawn().map_err(wrong)?;
+        let mut words = [0; 256];
+        let length = heard.recv(&mut words).map_err(|error| format!("the daemon is not ready: {error}"))?;
+        let ready = begun.elapsed().as_secs_f64();
+        match words[..length].starts_with(b"READY=1") {
+            true => Ok(Self { child, begun, ready, threads: BTreeMap::new() }),
+            false => Err("the daemon said something else than READY=1".to_owned()),
+        }
+    }
+
+    fn about(&self, file: &str) -> String {
+        fs::read_to_string(format!("/proc/{}/{file}", self.child.id())).unwrap_or_default()
+    }
+
+    /// What it has used so far. A thread that has ended counts with what was seen of it last.
+    pub(super) fn used(&mut self) -> Used {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id()));
+        for task in tasks.into_iter().flatten().flatten() {
+            let Some(id) = task.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            let read = |file: &str| fs::read_to_string(task.path().join(file)).unwrap_or_default();
+            let (times, status) = (read("schedstat"), read("status"));
+            let switches = |word: &str| field(&status, word);
+            let used = Used {
+                cpu_ns: times.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0),
+                voluntary: switches("voluntary_ctxt_switches:"),
+                involuntary: switches("nonvoluntary_ctxt_switches:"),
+            };
+            self.threads.insert(id, used);
+        }
+        self.threads.values().fold(Used::default(), |all, one| Used {
+            cpu_ns: all.cpu_ns + one.cpu_ns,
+            voluntary: all.voluntary + one.voluntary,
+            involuntary: all.involuntary + one.involuntary,
+        })
+    }
+
+    /// What it uses while this goes on.
+    pub(super) fn used_during(&mut self, work: impl FnOnce() -> Result<(), String>) -> Result<Used, String> {
+        let before = self.used();
+        work()?;
+        let after = self.used();
+        Ok(Used {
+            cpu_ns: after.cpu_ns - before.cpu_ns,
+            voluntary: after.voluntary - before.voluntary,
+            involuntary: after.involuntary - before.involuntary,
+        })
+    }
+
+    /// From its start until nothing of it worked any more: what was decided at the start is durable then.
+    pub(super) fn at_rest(&mut self) -> f64 {
+        let (mut last, mut changed) = (self.used(), self.begun.elapsed());
+        while self.begun.elapsed() < changed + REST {
+            std::thread::sleep(Duration::from_millis(2));
+            let now = self.used();
+            if now.cpu_ns != last.cpu_ns {
+                (last, changed) = (now, self.begun.elapsed());
+            }
+        }
+        changed.as_secs_f64()
+    }
+
+    pub(super) fn memory(&self) -> Memory {
+        let status = self.about("status");
+        let kib = |word: &str| field(&status, word);
+        Memory { now: kib("VmRSS:"), peak: kib("VmHWM:"), own: kib("RssAnon:") }
+    }
+
+    /// How many threads it has now.
+    pub(super) fn threads(&self) -> u64 {
+        field(&self.about("status"), "Threads:")
+    }
+
+    /// Asks it to end, and waits for that.
+    pub(super) fn stop(mut self) -> Result<(), String> {
+        kill_process(Pid::from_child(&self.child), Signal::TERM)
+            .map_err(|error| format!("stop the daemon: {error}"))?;
+        let status = self.child.wait().map_err(|error| format!("wait for the daemon: {error}"))?;
+        if status.success() { Ok(()) } else { Err(format!("the daemon ended with {status}")) }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // After an error of the measurement it must not stay; one that has ended is not there to be killed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A number after a word at the start of a line.
+fn field(text: &str, word: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(word));
+    line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
