@@ -1,10 +1,11 @@
 //! The loops of a daemon: those of the repository it was started in and of those its user's configuration names.
 
-use super::catalogue::{Catalogue, Change, Fallback, Ground};
-use super::shelf::Shelf;
+use super::catalogue::{Catalogue, Change, Fallback};
+use super::ground::Ground;
 use super::teller::Teller;
 use crate::context::{Context, LoopFile, Wanted, inputs};
 use crate::error::CommandError;
+use crate::view::time::now_ms;
 use loopwright::daemon::{Fleet, Loops, Prepared, Ready};
 use loopwright::git::UserRepo;
 use loopwright::probe::Work;
@@ -16,9 +17,10 @@ use loopwright::{Engine, EngineError};
 use loopwright_core::BoxFuture;
 use loopwright_core::dispatch::{Limits, LoopKey};
 use loopwright_core::round::Started;
-use loopwright_core::spec::CheckedSpec;
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use loopwright_core::spec::{CheckedSpec, ProbeSpec};
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Who starts rounds that are due, on record.
@@ -30,10 +32,12 @@ pub(crate) struct Repositories(Arc<Inner>);
 
 struct Inner {
     cx: Context,
-    state: PathBuf,
+    /// Where catalogues keep what they know.
+    shelves: PathBuf,
     teller: Arc<Teller>,
-    shelf: Mutex<Shelf>,
     known: Mutex<BTreeMap<Arc<str>, Catalogue>>,
+    /// Repositories that were found and not read yet.
+    found: Mutex<Option<Vec<Wanted>>>,
     /// What was told about repositories that cannot be had, so that it is told once.
     troubles: Mutex<BTreeSet<String>>,
 }
@@ -41,15 +45,13 @@ struct Inner {
 impl Repositories {
     /// Those of a context.
     pub(crate) fn new(cx: &Context, teller: &Arc<Teller>) -> Result<Self, CommandError> {
-        let failed = |error| CommandError::failed(format!("make room for the last good loop files: {error}"));
         let (state, _) = cx.state_dir()?;
-        let shelf = Shelf::open(&state).map_err(failed)?;
         Ok(Self(Arc::new(Inner {
             cx: cx.twin(),
-            state,
+            shelves: state.join("shelf"),
             teller: Arc::clone(teller),
-            shelf: Mutex::new(shelf),
             known: Mutex::default(),
+            found: Mutex::default(),
             troubles: Mutex::default(),
         })))
     }
@@ -66,10 +68,12 @@ impl Repositories {
         known.values().map(of).filter(|watched| !watched.loops.is_empty()).collect()
     }
 
-    /// The working copies that will be read. One that cannot be had now is told of when it is read.
+    /// The working copies that will be read next. One that cannot be had now is told of when it is read.
     pub(crate) async fn places(&self) -> Vec<PathBuf> {
-        let wanted = self.0.wanted().await.unwrap_or_default();
-        wanted.into_iter().map(|wanted| wanted.repo.work_tree).collect()
+        let Ok(wanted) = self.0.wanted().await else { return Vec::new() };
+        let places = wanted.iter().map(|wanted| wanted.repo.work_tree.clone()).collect();
+        *self.0.found() = Some(wanted);
+        places
     }
 
     /// The working copies that were read last.
@@ -81,6 +85,10 @@ impl Repositories {
 impl Inner {
     fn known(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Catalogue>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn found(&self) -> MutexGuard<'_, Option<Vec<Wanted>>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The repository around us or named by a flag, and those of the configuration; one that is not there is told of once.
@@ -113,14 +121,25 @@ impl Inner {
         });
         for Wanted { repo, only } in wanted {
             let ground = self.ground(&repo);
-            let catalogue = known.entry(Arc::clone(&ground.repo)).or_insert_with(|| Catalogue::new(repo.clone()));
+            let catalogue = match known.entry(Arc::clone(&ground.repo)) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(place) => match Catalogue::new(repo.clone(), &self.shelves) {
+                    Ok(new) => place.insert(new),
+                    Err(error) => {
+                        self.trouble(format!("make room for the last good loop files: {error}"));
+                        continue;
+                    }
+                },
+            };
             (catalogue.repo, catalogue.only) = (repo, only);
-            match catalogue.read(&ground, &self.shelf) {
+            match catalogue.read(&ground, now_ms()) {
                 Ok(changes) => changes.iter().for_each(|change| self.tell(change)),
                 Err(error) => self.trouble(error.text),
             }
+            if let Some(text) = catalogue.unkept() {
+                self.trouble(text);
+            }
         }
-        self.tidy(&mut known);
         Ok(loops(&known))
     }
 
@@ -129,7 +148,7 @@ impl Inner {
         let agents = self.cx.config(Some(&repo.work_tree)).map(|effective| effective.config().agents.clone());
         let words: BTreeSet<&str> = agents.iter().flatten().map(|(_, agent)| agent.agent.word()).collect();
         let agents = words.into_iter().map(Arc::from).collect();
-        Ground { repo: repo.id.as_str().into(), zone: self.cx.system_zone(), agents }
+        Ground::new(&repo.id, self.cx.system_zone(), agents)
     }
 
     fn tell(&self, change: &Change) {
@@ -142,59 +161,63 @@ impl Inner {
         }
     }
 
-    /// Writes what was gathered, and begins a new shelf when this one holds much that is no longer needed.
-    fn tidy(&self, known: &mut BTreeMap<Arc<str>, Catalogue>) {
-        let mut shelf = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Err(error) = tidied(&mut shelf, &self.state, known) {
-            self.trouble(format!("keep the last good loop files: {error}"));
-        }
-    }
-
     /// The loop, checked, with its file.
     fn spec(&self, key: &LoopKey) -> Result<(UserRepo, String, CheckedSpec), CommandError> {
-        let known = self.known();
+        let mut known = self.known();
         let gone = || CommandError::unknown(format!("the repository of {key} is not looked after any more"));
-        let catalogue = known.get(&key.repo).ok_or_else(gone)?;
-        let (file, spec) = catalogue.spec(&key.name, &self.shelf).map_err(CommandError::invalid)?;
+        let catalogue = known.get_mut(&key.repo).ok_or_else(gone)?;
+        let (file, spec) = catalogue.spec(&key.name, now_ms()).map_err(CommandError::invalid)?;
         Ok((catalogue.repo.clone(), file, spec))
     }
 
-    fn ready(&self, engine: &Engine, key: &LoopKey) -> Result<(UserRepo, Ready), CommandError> {
-        let (repo, file, spec) = self.spec(key)?;
-        let spec = self.cx.with_configured_agents(spec, &repo)?;
+    fn ready(&self, engine: &Engine, repo: &UserRepo, file: String, spec: CheckedSpec) -> Result<Ready, CommandError> {
+        let spec = self.cx.with_configured_agents(spec, repo)?;
         let bind = self.cx.bindings(&spec, &repo.work_tree)?;
-        let engine = engine.lend(self.cx.settings(Some(&repo))?);
-        let inputs = inputs::hashes(&repo, &LoopFile { file, spec: spec.clone() });
+        let engine = engine.lend(self.cx.settings(Some(repo))?);
+        let inputs = inputs::hashes(repo, &LoopFile { file, spec: spec.clone() });
         let request = RunRequest { inputs, ..RunRequest::manual(spec, &repo.work_tree, ACTOR) };
-        Ok((repo, Ready { engine, bind, request }))
+        Ok(Ready { engine, bind, request })
+    }
+
+    /// Asks a loop's probe before there is a round, so that "no work" costs a receipt and nothing else; a question that needs
+    /// no program is asked before anything else is looked up.
+    async fn prepare(&self, engine: &Engine, key: &LoopKey) -> Result<Prepared, EngineError> {
+        let (repo, file, spec) = self.spec(key).map_err(told)?;
+        let is_asked_first = match &spec.on.probe {
+            Some(ProbeSpec::Named(name)) => name != NEEDS_A_PROGRAM,
+            Some(ProbeSpec::Ask(ask)) => ask.probe != NEEDS_A_PROGRAM,
+            Some(ProbeSpec::Run { .. }) | None => false,
+        };
+        let mut found = None;
+        if is_asked_first {
+            found = match engine.probe_only(&spec, &repo, &Cancel::new()).await? {
+                Work::None => return Ok(Prepared::NoWork),
+                work => Some(work),
+            };
+        }
+        let ready = self.ready(engine, &repo, file, spec).map_err(told)?;
+        let found = match found {
+            Some(found) => found,
+            None if ready.request.spec.on.probe.is_none() => return Ok(ready.into()),
+            None => ready.engine.probe_only(&ready.request.spec, &repo, &Cancel::new()).await?,
+        };
+        Ok(with_work(ready, found))
     }
 }
 
-/// Asks a loop's probe before there is a round, so that "no work" costs a receipt and nothing else. A probe that breaks is
-/// asked again by the round, which records how.
-async fn probed(repo: &UserRepo, mut ready: Ready) -> Result<Prepared, EngineError> {
-    if ready.request.spec.on.probe.is_none() {
-        return Ok(ready.into());
-    }
-    match ready.engine.probe_only(&ready.request.spec, repo, &Cancel::new()).await? {
-        Work::None => Ok(Prepared::NoWork),
+/// The built-in probe that starts a program.
+const NEEDS_A_PROGRAM: &str = "outdated";
+
+/// What is to be done about what a probe found. One that broke is asked again by the round, which records how.
+fn with_work(mut ready: Ready, work: Work) -> Prepared {
+    match work {
+        Work::None => Prepared::NoWork,
         Work::Items(items) => {
             ready.request.found = items;
-            Ok(ready.into())
+            ready.into()
         }
-        Work::Failed(_) => Ok(ready.into()),
+        Work::Failed(_) => ready.into(),
     }
-}
-
-fn tidied(shelf: &mut Shelf, state: &Path, known: &mut BTreeMap<Arc<str>, Catalogue>) -> std::io::Result<()> {
-    shelf.flush()?;
-    if shelf.is_full() {
-        let mut new = Shelf::open(state)?;
-        known.values_mut().try_for_each(|catalogue| catalogue.move_to(shelf, &mut new))?;
-        new.flush()?;
-        *shelf = new;
-    }
-    Ok(())
 }
 
 fn loops(known: &BTreeMap<Arc<str>, Catalogue>) -> Loops {
@@ -206,7 +229,11 @@ fn loops(known: &BTreeMap<Arc<str>, Catalogue>) -> Loops {
 impl Fleet for Repositories {
     fn load(&self) -> BoxFuture<'_, Result<Loops, EngineError>> {
         Box::pin(async move {
-            let wanted = self.0.wanted().await.map_err(told)?;
+            let found = self.0.found().take();
+            let wanted = match found {
+                Some(found) => found,
+                None => self.0.wanted().await.map_err(told)?,
+            };
             let inner = Arc::clone(&self.0);
             let read = tokio::task::spawn_blocking(move || inner.read(wanted)).await;
             read.map_err(|error| EngineError::Daemon(format!("read loop files: {error}")))?.map_err(told)
@@ -214,10 +241,7 @@ impl Fleet for Repositories {
     }
 
     fn prepare<'a>(&'a self, engine: &'a Engine, key: &'a LoopKey) -> BoxFuture<'a, Result<Prepared, EngineError>> {
-        Box::pin(async move {
-            let (repo, ready) = self.0.ready(engine, key).map_err(told)?;
-            probed(&repo, ready).await
-        })
+        Box::pin(self.0.prepare(engine, key))
     }
 }
 

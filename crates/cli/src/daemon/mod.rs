@@ -5,9 +5,12 @@ mod catalogue;
 pub(crate) mod detach;
 mod ears;
 mod fleet;
+mod ground;
 pub(crate) mod log;
 mod notify;
+mod recent;
 mod shelf;
+mod stamp;
 mod teller;
 mod watch;
 
@@ -153,6 +156,8 @@ impl House {
             self.teller.turn_to(log::Streams::take(&self.state));
             self.teller.say("up", &format!("process {pid}, {loops}"));
         }
+        // What it took to read all that is not needed while nothing is due.
+        drop(tokio::task::spawn_blocking(loopwright::proc::give_memory_back));
         Ok(())
     }
 

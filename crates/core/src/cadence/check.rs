@@ -260,7 +260,8 @@ fn empty(on: &Triggers, plan: &Plan) -> Option<CadenceProblem> {
 
 /// A delay that is the same for a loop at every start, and spread evenly over many loops.
 fn jitter_ms(on: &Triggers, key: &str) -> i64 {
-    let most = on.jitter.map_or(0, |span| span.duration().as_millis() as u64);
+    let Some(span) = on.jitter else { return 0 };
+    let most = span.duration().as_millis() as u64;
     let hash = crate::hash::of_fields(&[b"jitter", key.as_bytes()]);
     let seed = u64::from_str_radix(&hash[..15], 16).unwrap_or(0);
     i64::try_from(seed % (most + 1)).unwrap_or(0)

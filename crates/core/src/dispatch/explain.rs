@@ -13,7 +13,7 @@ impl Dispatcher {
     /// Why a loop is or is not running.
     #[must_use]
     pub fn explain(&self, key: &LoopKey, now_ms: i64) -> Why {
-        let member = self.members.get(key);
+        let member = self.members.get(key).map(Box::as_ref);
         if let Some(run) = self.slots.run(key) {
             return running(run, member);
         }
@@ -27,7 +27,7 @@ impl Dispatcher {
     /// What keeps a round about some items from being started by hand: a round of the same loop, or a lock. Limits do not.
     #[must_use]
     pub fn hindrance(&self, key: &LoopKey, items: &[Arc<str>], now_ms: i64) -> Option<Why> {
-        let member = self.members.get(key);
+        let member = self.members.get(key).map(Box::as_ref);
         if let Some(run) = self.slots.run(key) {
             return Some(running(run, member));
         }

@@ -36,6 +36,7 @@ mod why_text;
 pub use entry::{Entry, Limits, LoopKey};
 pub use lock::{ItemLocks, Lock, OWN_ITEMS};
 pub use message::{Command, End, Input, Notice, Signal, Start};
+pub use of_spec::Facts;
 pub use receipt::{Fate, Receipt, occurrence};
 pub use standing::{Frozen, Paused, Standing, Wait};
 pub use why::{Hold, Holder, SlotLimit, Why};
@@ -59,7 +60,8 @@ const STALL_MS: i64 = 5 * 60_000;
 /// Decides what starts when; see the module.
 #[derive(Debug)]
 pub struct Dispatcher {
-    members: BTreeMap<LoopKey, Member>,
+    /// Each in a box of its own: a tree that is filled in order is half empty.
+    members: BTreeMap<LoopKey, Box<Member>>,
     /// Where loops stand that are not loaded.
     standings: BTreeMap<LoopKey, Standing>,
     /// Signals for loops that are not loaded.

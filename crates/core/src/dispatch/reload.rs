@@ -29,10 +29,12 @@ impl Dispatcher {
         let key = entry.key.clone();
         let fingerprint = entry.schedule.fingerprint();
         let standing = match self.standings.remove(&key) {
-            Some(known) if known.fingerprint == fingerprint => known,
+            // The key is shared with the entry: ten thousand names need not be kept twice.
+            Some(known) if known.fingerprint == fingerprint => Standing { key: key.clone(), ..known },
             Some(known) => {
                 self.out.keep(&key);
-                Standing { fingerprint: fingerprint.to_owned(), mark_ms: known.mark_ms.max(self.seen_ms), ..known }
+                let mark_ms = known.mark_ms.max(self.seen_ms);
+                Standing { key: key.clone(), fingerprint: fingerprint.to_owned(), mark_ms, ..known }
             }
             None => {
                 self.out.keep(&key);
@@ -46,7 +48,7 @@ impl Dispatcher {
         member.open = self.opens.remove(&key).unwrap_or(member.open);
         member.since_ms = signals.first().map(|signal| signal.at_ms);
         member.signals = signals.into();
-        self.members.insert(key, member);
+        self.members.insert(key, Box::new(member));
     }
 
     fn is_starting(&self, key: &LoopKey) -> bool {

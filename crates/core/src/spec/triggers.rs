@@ -3,10 +3,11 @@
 use super::Argv;
 use crate::units::Span;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The `on:` block.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct Triggers {
     /// Fixed intervals, a grid anchored at 1970-01-01T00:00Z.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -80,7 +81,7 @@ impl Triggers {
 pub const OWN_BRANCHES: [&str; 2] = ["loop/", "take/"];
 
 /// What happens to missed occurrences.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CatchUp {
     /// They are dropped.
@@ -93,7 +94,7 @@ pub enum CatchUp {
 }
 
 /// What happens when the loop is due while a round of it runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Overlap {
     /// The new occurrence is skipped.
@@ -106,7 +107,7 @@ pub enum Overlap {
 }
 
 /// A probe: a command, or a built-in by name.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum ProbeSpec {
     /// A built-in probe, such as `open-prs`.
@@ -125,39 +126,43 @@ pub enum ProbeSpec {
 }
 
 /// A built-in probe and what of its answer counts. Each probe knows some of these keys; a list means any of its words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ask {
     /// The probe, such as `open-issues`.
     #[serde(rename = "use")]
     pub probe: String,
     /// `open-prs`, `open-issues`: every one of these labels is on it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
     /// `open-prs`, `open-issues`: none of these labels is on it.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_labels: Vec<String>,
     /// `open-prs`, `open-issues`: one of these wrote it; what a loop wrote has the loop's name.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub author: Vec<String>,
     /// `open-prs`, `open-issues`: its title or its text has this in it, in whatever case.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// `commits`, `files`: the branch looked at, instead of base. `open-prs`: the branch it goes to. `failing-ci`: the branch
     /// whose last commit was checked.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
     /// `files`: the globs, instead of those of `on.files`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<String>,
     /// `failing-ci`: globs of the checks' names.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<String>,
     /// `outdated`: globs of the packages' names.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<String>,
     /// How many items one round takes.
-    #[serde(skip_serializing_if = "is_one")]
+    #[serde(default = "one", skip_serializing_if = "is_one")]
     pub batch: u32,
+}
+
+fn one() -> u32 {
+    1
 }
 
 fn is_one(batch: &u32) -> bool {
@@ -218,7 +223,7 @@ impl Ask {
 }
 
 /// How a probe's output is read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ItemsForm {
     /// Not at all.

@@ -8,7 +8,7 @@ use crate::store::{
 };
 use loopwright_core::dispatch::{LoopKey, Paused, Receipt, Signal, Standing, Wait};
 use loopwright_core::hash;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Rows of one transaction; a store takes more, and none of them should be long.
@@ -25,6 +25,45 @@ pub(super) struct Keeping {
     pub(super) question: Option<InboxRow>,
     /// A question that is answered.
     pub(super) answered: Option<String>,
+}
+
+impl Keeping {
+    /// Takes the rows of another along, when both are nothing but rows and no loop is in both: a transaction costs many times
+    /// what its rows do. Gives the other back when they must stay two.
+    pub(super) fn join(&mut self, other: Self) -> Result<(), Box<Self>> {
+        let fits = self.changes.len() + other.changes.len() <= ROWS_MAX;
+        let disjoint = |own: BTreeSet<_>| other.loops().is_some_and(|others| own.is_disjoint(&others));
+        if !fits || !self.loops().is_some_and(disjoint) {
+            return Err(Box::new(other));
+        }
+        self.changes.extend(other.changes);
+        self.receipts.extend(other.receipts);
+        self.group();
+        Ok(())
+    }
+
+    /// The loops of rows that say where loops stand; nothing when it is more than such rows.
+    fn loops(&self) -> Option<BTreeSet<(&str, &str)>> {
+        if self.event.is_some() || self.question.is_some() || self.answered.is_some() {
+            return None;
+        }
+        self.changes.iter().map(loop_of).collect()
+    }
+
+    /// Neighbours of one kind are written with one statement.
+    fn group(&mut self) {
+        self.changes.sort_by_key(|change| matches!(change, Change::Receipt(_)));
+    }
+}
+
+/// The loop of a row that says where a loop stands.
+fn loop_of(change: &Change) -> Option<(&str, &str)> {
+    match change {
+        Change::Schedule(row) => Some((&row.repo, &row.loop_name)),
+        Change::Receipt(row) => Some((&row.repo, &row.loop_name)),
+        Change::SignalTaken { repo, loop_name, .. } => Some((repo, loop_name)),
+        _ => None,
+    }
 }
 
 /// What the dispatcher wants kept, in transactions of a good size: the rows of one loop are always in one of them.
@@ -51,10 +90,7 @@ pub(super) fn keepings(receipts: Vec<Receipt>, standings: Vec<Standing>, taken: 
             _ => all.push(keeping),
         }
     }
-    // Neighbours of one kind are written with one statement.
-    for keeping in &mut all {
-        keeping.changes.sort_by_key(|change| matches!(change, Change::Receipt(_)));
-    }
+    all.iter_mut().for_each(Keeping::group);
     all
 }
 

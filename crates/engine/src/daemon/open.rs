@@ -40,14 +40,15 @@ pub(super) async fn open(
     told: Arc<dyn Told>,
     span: Span,
 ) -> Result<(Desk, Post), EngineError> {
-    let loops = fleet.load().await?;
     let (post, mail) = Post::open();
     let doorman = Arc::new(Doorman::new(post.clone(), &engine));
     let stop = StopFile::of(engine.places());
     let flag = engine.store.flags().await?.into_iter().find(|flag| flag.name == STOP_FLAG);
     let is_flagged = flag.is_some();
     let frozen = flag.map(frozen_by).or_else(|| frozen_by_file(&stop, engine.now_ms()));
-    let dispatcher = dispatcher(&engine, limits, frozen.clone()).await?;
+    // The store reads in a thread of its own while the files are read.
+    let standing = async { Ok::<_, EngineError>(dispatcher(&engine, limits, frozen.clone()).await?) };
+    let (loops, dispatcher) = tokio::try_join!(fleet.load(), standing)?;
     let is_leased = engine.store.owner().await?.is_some_and(|owner| owner.lease_until_ms > 0);
     let left = Left::found(&engine).await?;
     if !engine.live.post(Arc::clone(&doorman) as _) {

@@ -25,6 +25,8 @@ const REWRITE_MAX_MS: i64 = 60_000;
 /// A round that was left open is taken up again after a minute, then after twice as long each time, and so often.
 const RETAKE_MS: i64 = 60_000;
 const RETAKES_MAX: u32 = 6;
+/// A write of so many rows leaves memory behind that nothing needs for long: thousands of loops have just been read.
+const MANY_ROWS: usize = 1_000;
 
 /// One thing to do.
 pub(super) enum Job {
@@ -110,7 +112,10 @@ impl Desk {
     pub(super) fn perform(&mut self) {
         while self.writing.is_none() && self.rewrite.is_none() && self.over.is_none() {
             match self.line.pop_front() {
-                Some(Job::Keep(keeping)) => self.write(keeping),
+                Some(Job::Keep(keeping)) => {
+                    let keeping = self.gathered(keeping);
+                    self.write(keeping);
+                }
                 Some(Job::Start(start)) => self.start(*start),
                 Some(Job::Cancel { key, round, why }) => self.cancel(key, &round, why),
                 Some(Job::Say(news)) => self.told.tell(&news),
@@ -120,6 +125,17 @@ impl Desk {
                 None => return,
             }
         }
+    }
+
+    /// What would be written next goes along: while one write was under way, others have come into line.
+    fn gathered(&mut self, mut keeping: Keeping) -> Keeping {
+        while let Some(Job::Keep(next)) = self.line.pop_front_if(|job| matches!(job, Job::Keep(_))) {
+            if let Err(next) = keeping.join(next) {
+                self.line.push_front(Job::Keep(*next));
+                break;
+            }
+        }
+        keeping
     }
 
     fn write(&mut self, keeping: Keeping) {
@@ -145,7 +161,11 @@ impl Desk {
 
     fn kept(&mut self, keeping: Keeping, known: &[ReceiptRow]) {
         self.tries = 0;
-        let Keeping { mut receipts, .. } = keeping;
+        let Keeping { mut receipts, changes, .. } = keeping;
+        if changes.len() >= MANY_ROWS && self.line.is_empty() {
+            drop(changes);
+            drop(tokio::task::spawn_blocking(crate::proc::give_memory_back));
+        }
         for row in known {
             let key = LoopKey::new(&row.repo, &row.loop_name);
             receipts.retain(|receipt| receipt.key != key || receipt.occurrence != row.occurrence);

@@ -21,6 +21,10 @@ use super::owner::{OwnerInfo, OwnerRow};
 const BUSY: Duration = Duration::from_secs(5);
 /// Up to this size the whole file is checked at each start; it takes about a millisecond a megabyte.
 const SMALL: u64 = 4 << 20;
+/// How many rows the database's thread may be ahead of ours: with few, ten thousand rows are thousands of hand-overs.
+const ROWS: usize = 512;
+/// Pages that a connection keeps, in KiB; the system keeps them too, and an engine mostly waits.
+const CACHE: &str = "-512";
 /// What a lock file may hold.
 const RECORD_MAX: u64 = 4096;
 
@@ -176,6 +180,8 @@ impl SqlitePlace {
             .create_if_missing(false)
             .busy_timeout(BUSY)
             .foreign_keys(true)
+            .row_buffer_size(ROWS)
+            .pragma("cache_size", CACHE)
             .disable_statement_logging();
         let options = match access {
             Access::Read => options.read_only(true),

@@ -281,14 +281,13 @@ impl<'n> At<'n> {
 
     /// One word of a closed set.
     pub(crate) fn word<T: Copy>(&self, words: &[(&str, T)]) -> Option<T> {
-        let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        let wanted = format!("one of {}", listed(&names));
-        let Value::Text(text) = &self.node.value else { return self.wants(&wanted, None) };
-        if let Some((_, value)) = words.iter().find(|(word, _)| word == text) {
+        let text = if let Value::Text(text) = &self.node.value { text.as_str() } else { "" };
+        if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
             return Some(*value);
         }
-        let hint = nearest(text, names.iter().copied()).map(|near| format!("did you mean `{near}`?"));
-        self.wants(&wanted, hint)
+        let names: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        let near = nearest(text, names.iter().copied()).filter(|_| matches!(self.node.value, Value::Text(_)));
+        self.wants(&format!("one of {}", listed(&names)), near.map(|near| format!("did you mean `{near}`?")))
     }
 }
 

@@ -1,0 +1,32 @@
+//! What tells a file from what it was, without reading it.
+
+use serde::{Deserialize, Serialize};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+
+/// The coarsest grain of a file's times that is met (FAT has two seconds): two writes within it can have one stamp.
+const GRAIN_MS: i64 = 2_000;
+
+/// Device, inode, length, and when content and inode were changed, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stamp(u64, u64, u64, i64, i64);
+
+impl Stamp {
+    /// Of the file at a path, links followed.
+    pub(super) fn of(path: &Path) -> Option<Self> {
+        let about = std::fs::metadata(path).ok()?;
+        let nanos = |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);
+        let changed = (nanos(about.mtime(), about.mtime_nsec()), nanos(about.ctime(), about.ctime_nsec()));
+        Some(Self(about.dev(), about.ino(), about.len(), changed.0, changed.1))
+    }
+
+    /// Whether a change from now on gives another stamp: not so soon after the last one, and not where clocks disagree.
+    pub(super) fn is_settled(self, now_ms: i64) -> bool {
+        now_ms >= self.settled_ms()
+    }
+
+    /// From when on that is so.
+    pub(super) fn settled_ms(self) -> i64 {
+        self.3.max(self.4) / 1_000_000 + GRAIN_MS
+    }
+}

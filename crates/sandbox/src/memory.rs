@@ -1,0 +1,94 @@
+//! Memory that a process which mostly waits need not keep: what is freed and still the allocator's, and pages of the program's
+//! own file that were needed to start and can be had again from there.
+
+use std::ops::Range;
+
+/// Gives both back to the system. Takes some milliseconds after a start with much work, and does nothing else to the process:
+/// code that is needed again is mapped again.
+pub fn give_memory_back() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: it takes no pointer and may be called from any thread at any time.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+    let program = std::fs::read_link("/proc/self/exe").unwrap_or_default();
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+    for pages in untouched(&maps, &program.to_string_lossy()) {
+        // SAFETY: these are whole mappings of a file that nobody can write to, with no page that differs from the file; what is
+        // dropped is read from the file again when it is needed, by whichever thread. An error leaves them as they are.
+        unsafe {
+            libc::madvise(pages.start as *mut libc::c_void, pages.len(), libc::MADV_DONTNEED);
+        }
+    }
+}
+
+/// Mappings of a file that are not writable and of which no page was ever written: neither relocations nor anything else.
+fn untouched(maps: &str, file: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut current = None;
+    for line in maps.lines() {
+        let mut words = line.split_ascii_whitespace();
+        let first = words.next().unwrap_or_default();
+        match (first, words.next()) {
+            ("Anonymous:" | "Private_Dirty:" | "Shared_Dirty:", Some(kib)) if kib != "0" => current = None,
+            // The last line of every mapping.
+            ("VmFlags:", _) => found.extend(current.take()),
+            (range, Some(mode)) if !range.ends_with(':') => {
+                let is_meant = !mode.contains('w') && mode.ends_with('p') && !file.is_empty() && line.ends_with(file);
+                current = addresses(range).filter(|_| is_meant);
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn addresses(range: &str) -> Option<Range<usize>> {
+    let (from, to) = range.split_once('-')?;
+    Some(usize::from_str_radix(from, 16).ok()?..usize::from_str_radix(to, 16).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAPS: &str = "\
+1000-5000 r--p 00000000 fe:00 7 /bin/it
+Private_Dirty:         0 kB
+Anonymous:             0 kB
+VmFlags: rd mr mw me sd
+5000-9000 r-xp 00004000 fe:00 7 /bin/it
+Private_Dirty:         0 kB
+Anonymous:             0 kB
+VmFlags: rd ex mr mw me sd
+9000-a000 r--p 00008000 fe:00 7 /bin/it
+Private_Dirty:         4 kB
+Anonymous:             4 kB
+VmFlags: rd mr mw me ac sd
+a000-b000 rw-p 00009000 fe:00 7 /bin/it
+Private_Dirty:         0 kB
+Anonymous:             0 kB
+VmFlags: rd wr mr mw me ac sd
+c000-d000 r-xp 00000000 fe:00 8 /lib/other
+Private_Dirty:         0 kB
+Anonymous:             0 kB
+VmFlags: rd ex mr mw me sd
+d000-e000 r--p 00000000 00:00 0
+Private_Dirty:         0 kB
+Anonymous:             0 kB
+VmFlags: rd mr mw me sd
+";
+
+    #[test]
+    fn only_what_is_as_it_is_in_the_file_is_dropped() {
+        assert_eq!(untouched(MAPS, "/bin/it"), [0x1000..0x5000, 0x5000..0x9000]);
+        assert!(untouched(MAPS, "").is_empty());
+    }
+
+    #[test]
+    fn a_process_works_on_after_it_gave_memory_back() {
+        let before: Vec<String> = (0..1_000).map(|number| format!("number {number}")).collect();
+        give_memory_back();
+        assert!(before.iter().enumerate().all(|(number, text)| *text == format!("number {number}")));
+    }
+}
