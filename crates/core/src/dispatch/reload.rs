@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 
 impl Dispatcher {
     pub(super) fn reload(&mut self, now_ms: i64, entries: Vec<Entry>) {
-        let there: BTreeSet<LoopKey> = entries.iter().map(|entry| entry.key.clone()).collect();
-        let gone: Vec<_> = self.members.keys().filter(|key| !there.contains(*key)).cloned().collect();
-        for key in gone {
-            self.drop_or_later(now_ms, &key);
+        if !self.members.is_empty() {
+            let there: BTreeSet<&LoopKey> = entries.iter().map(|entry| &entry.key).collect();
+            let gone: Vec<_> = self.members.keys().filter(|key| !there.contains(*key)).cloned().collect();
+            gone.iter().for_each(|key| self.drop_or_later(now_ms, key));
         }
         for entry in entries {
             let key = entry.key.clone();
