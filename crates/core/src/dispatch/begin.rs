@@ -59,7 +59,7 @@ impl Dispatcher {
         };
         // Not its items: they change while it waits, and nobody would be told of what is free then.
         let wants = |member: &Member| needs(&member.entry, &[]).iter().any(|other| other.meets(need));
-        is_before && self.members.get(champion).is_some_and(wants)
+        is_before && self.members.get(champion).map(Box::as_ref).is_some_and(wants)
     }
 
     /// One loop at a time: a second would keep from the first what it waits for.
