@@ -225,8 +225,8 @@ fn bounds_hold_for_what_is_shown_and_not_for_what_was_written() {
     let brief = CheckerBrief { diff, ..checker() }.render();
     assert!(brief.len() < 200 << 10, "{}", brief.len());
     assert!(brief.contains("bytes left out here"));
-    let item = Some(WorkItem { key: "k".to_owned(), text: unseen });
-    let (long, short) = (MakerBrief { item, ..maker() }.render(), maker().render());
+    let items = vec![WorkItem { key: "k".to_owned(), text: unseen }];
+    let (long, short) = (MakerBrief { items, ..maker() }.render(), maker().render());
     assert!(long.len() < short.len() + (17 << 10), "{}", long.len());
 }
 

@@ -95,7 +95,7 @@ async fn round_without_room_in_its_day_goes_on_by_itself_on_the_next() {
 }
 
 #[tokio::test]
-async fn round_without_room_goes_on_as_soon_as_somebody_makes_some_also_without_a_daemon() {
+async fn round_without_room_goes_on_as_soon_as_somebody_makes_some() {
     let stage = Stage::new(vec![thrifty()]).await;
     let (mut show, round) = over_budget(&stage).await;
     let raise = |show: &Show, round: Option<String>| {
