@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 pub use sandbox::{
     Cancel, Captured, Confine, Cookie, Ended, Feed, FeedError, Flow, How, Limits, Mount, Network, Output, Resources,
-    Spawn, SpawnError, SpawnErrorKind, Started, Stdin, Stream, Trust, Watch, What, give_memory_back,
-    make_undumpable, sweep,
+    Spawn, SpawnError, SpawnErrorKind, Started, Stdin, Stream, Trust, Watch, What, give_memory_back, make_undumpable,
+    sweep,
 };
 
 /// The seam's name for a process.
