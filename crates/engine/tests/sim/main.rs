@@ -102,7 +102,7 @@ fn run(asked: &Asked) -> ExitCode {
                         return;
                     }
                     let so_many = told.fetch_add(1, Ordering::SeqCst);
-                    if so_many > 0 && so_many % TOLD_EACH == 0 {
+                    if so_many > 0 && so_many.is_multiple_of(TOLD_EACH) {
                         println!("… {so_many} seeds, {:.0} s", begun.elapsed().as_secs_f64());
                     }
                     match story::tell(seed) {
