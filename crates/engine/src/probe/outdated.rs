@@ -7,7 +7,7 @@ use loopwright_core::paths::Globs;
 use loopwright_core::round::{Item, Probed};
 use loopwright_core::spec::{Argv, ItemsForm};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is started for a probe.
 pub(crate) enum Program {
@@ -139,7 +139,9 @@ fn npm(text: &str) -> Result<Vec<Item>, String> {
     }
     let all: Value = serde_json::from_str(text).map_err(|error| format!("npm printed no JSON: {error}"))?;
     let Some(all) = all.as_object() else { return Err("npm printed no list of packages".to_owned()) };
-    let items = all.iter().filter_map(|(name, facts)| {
+    // By name, so that which item comes first does not hang on how a document is kept in memory.
+    let all: BTreeMap<&String, &Value> = all.iter().collect();
+    let items = all.into_iter().filter_map(|(name, facts)| {
         // A package that several parts need is a list.
         let facts = facts.as_array().and_then(|all| all.first()).unwrap_or(facts);
         let fact = |key: &str| facts.get(key).and_then(Value::as_str);
@@ -170,7 +172,7 @@ mod tests {
         assert_eq!(keys(cargo(printed)), ["serde@1.0.220", "a-b@0.1.2"]);
         let printed = r#"{"left-pad":{"current":"1.0.0","wanted":"1.0.2","latest":"2.0.0"},
             "absent":{"wanted":"3.1.0","latest":"3.1.0"},"@a/b":[{"wanted":"1.0.0","latest":"1.1.0"}]}"#;
-        assert_eq!(keys(npm(printed)), ["left-pad@2.0.0", "@a/b@1.1.0"]);
+        assert_eq!(keys(npm(printed)), ["@a/b@1.1.0", "left-pad@2.0.0"]);
         assert_eq!(keys(npm("")), [""; 0]);
         assert!(npm("[]").is_err() && npm("oops").is_err());
         assert_eq!(keys(go("example.org/x/text@v0.3.8\n\n")), ["example.org/x/text@v0.3.8"]);
