@@ -23,6 +23,16 @@ pub enum Input {
         /// The items that it is about, as far as they are known.
         items: Vec<Arc<str>>,
     },
+    /// Another round of a loop is open on record and has its place as soon as the one that has it now ends, before anything
+    /// else of the loop begins. It goes on when [`super::Dispatcher::hindrance`] names it.
+    Follows {
+        /// Of which loop.
+        key: LoopKey,
+        /// The round.
+        round: String,
+        /// The items that it is about, as far as they are known.
+        items: Vec<Arc<str>>,
+    },
     /// The probe of a start found these items. The answer is [`Command::Granted`] or [`Command::Withheld`].
     Claim {
         /// Which start.

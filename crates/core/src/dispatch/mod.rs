@@ -45,8 +45,9 @@ use arrive::{Around, arrive};
 use member::Member;
 use out::Out;
 use queue::{Queue, Rank};
+use resolve::Heir;
 use slots::Slots;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// A due that is seen so much after its moment came while nobody looked.
 pub(crate) const LATE_MS: i64 = 60_000;
@@ -68,6 +69,8 @@ pub struct Dispatcher {
     strays: BTreeMap<LoopKey, Vec<Signal>>,
     /// Open proposals of loops that are not loaded.
     opens: BTreeMap<LoopKey, u32>,
+    /// Rounds on record that have their loop's place next.
+    heirs: BTreeMap<LoopKey, VecDeque<Heir>>,
     slots: Slots,
     queue: Queue,
     /// The loop that others leave free what it needs, because it has waited for very long.
@@ -105,6 +108,7 @@ impl Dispatcher {
             standings: standings.into_iter().map(|standing| (standing.key.clone(), standing)).collect(),
             strays,
             opens: BTreeMap::new(),
+            heirs: BTreeMap::new(),
             slots: Slots::new(limits),
             queue: Queue::default(),
             champion: None,
@@ -160,6 +164,7 @@ impl Dispatcher {
             Input::Loops(entries) => self.reload(now_ms, entries),
             Input::Signal(signal) => self.hear(now_ms, signal),
             Input::Occupied { key, round, items } => self.occupy(now_ms, key, round, &items),
+            Input::Follows { key, round, items } => self.follows(now_ms, key, Heir { round, items }),
             Input::Claim { ticket, items } => self.claim(now_ms, ticket, items),
             Input::Born { ticket, round } => self.born(now_ms, ticket, round),
             Input::Unborn { ticket, why, retry_ms } => self.unborn(now_ms, ticket, &why, retry_ms),

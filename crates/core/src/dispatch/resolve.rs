@@ -6,10 +6,19 @@ use super::slots::{self, Resource, Run, RunPhase, Starting, needs};
 use super::{Command, Dispatcher, End, Fate, LoopKey, Notice, Receipt};
 use std::sync::Arc;
 
+/// The most rounds of one loop that wait on record for its place; more are found by the next start.
+const HEIRS_MAX: usize = 64;
 /// How often one start is tried.
 const TRIES_MAX: u8 = 5;
 /// The shortest wait between two tries.
 const RETRY_MS: i64 = 1_000;
+
+/// A round on record that has its loop's place next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Heir {
+    pub(super) round: String,
+    pub(super) items: Vec<Arc<str>>,
+}
 
 impl Dispatcher {
     pub(super) fn born(&mut self, now_ms: i64, ticket: u64, round: String) {
@@ -142,6 +151,7 @@ impl Dispatcher {
 
     /// When nothing is awaited any more: what a reload wanted meanwhile, what came meanwhile, and what is next.
     fn after_start(&mut self, now_ms: i64, key: &LoopKey) {
+        self.inherit(now_ms, key);
         self.apply_later(now_ms, key);
         self.settle_if_shut(now_ms, key);
         self.cancel_if_frozen(key);
@@ -178,6 +188,31 @@ impl Dispatcher {
             member.put_back(starting);
         }
         self.after_start(now_ms, &key);
+    }
+
+    /// A round on record that has its loop's place next, or now when nobody has it.
+    pub(super) fn follows(&mut self, now_ms: i64, key: LoopKey, heir: Heir) {
+        let heirs = self.heirs.entry(key.clone()).or_default();
+        let has_place = self.slots.run(&key).and_then(Run::round) == Some(&heir.round);
+        if !has_place && !heirs.contains(&heir) && heirs.len() < HEIRS_MAX {
+            heirs.push_back(heir);
+        }
+        self.inherit(now_ms, &key);
+    }
+
+    /// A place that is free goes to whoever has waited for it on record.
+    fn inherit(&mut self, now_ms: i64, key: &LoopKey) {
+        if self.slots.run(key).is_some() {
+            return;
+        }
+        let Some(heirs) = self.heirs.get_mut(key) else { return };
+        let first = heirs.pop_front();
+        if heirs.is_empty() {
+            self.heirs.remove(key);
+        }
+        if let Some(Heir { round, items }) = first {
+            self.occupy(now_ms, key.clone(), round, &items);
+        }
     }
 
     /// A round that the dispatcher did not start.

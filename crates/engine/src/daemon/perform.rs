@@ -12,7 +12,7 @@ use super::{Begun, Ended};
 use crate::error::EngineError;
 use crate::store::{ReceiptRow, StoreError};
 use loopwright_core::BoxFuture;
-use loopwright_core::dispatch::{Command, End, Input, LoopKey, Start};
+use loopwright_core::dispatch::{Command, End, Input, LoopKey, Start, Why};
 use loopwright_core::outcome::RoundOutcome;
 use std::sync::Arc;
 use std::time::Duration;
@@ -368,7 +368,14 @@ impl Desk {
         }
         let is_held = !is_retake && (self.frozen.is_some() || self.is_paused(&key));
         let items = self.items.get(&round).cloned().unwrap_or_default();
-        if is_held || self.dispatcher.hindrance(&key, &items, self.now_ms()).is_some() {
+        let hindrance = self.dispatcher.hindrance(&key, &items, self.now_ms());
+        // The place may have come to it already.
+        let is_own = matches!(&hindrance, Some(Why::Running { round: Some(running), .. }) if *running == round);
+        if is_held || (hindrance.is_some() && !is_own) {
+            if is_retake {
+                // It is open on record: nothing else of its loop begins before it.
+                self.step(Input::Follows { key, round, items });
+            }
             return self.agenda.block(again);
         }
         self.items.remove(&round);

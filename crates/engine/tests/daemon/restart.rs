@@ -33,6 +33,35 @@ async fn a_round_that_a_dead_engine_left_is_ended_and_its_loop_goes_on() {
 }
 
 #[tokio::test]
+async fn two_rounds_of_one_loop_that_were_left_end_before_another_begins() {
+    let mut look = every("look", "every 1h");
+    look.on.overlap = loopwright::spec::Overlap::Queue;
+    let stage = Stage::new(vec![look]).await;
+    let mut show = stage.open().await;
+    show.settled().await;
+    show.close().await;
+    // Without a daemon nobody keeps a loop's place, so that a dead engine may leave two.
+    stage.troop.troupe.play("look", Play::Hang);
+    let engine = Engine::open(stage.settings()).await.expect("the state directory is free");
+    let (bind, cancel) = (stage.troop.bindings(), Cancel::new());
+    tokio::select! {
+        ended = engine.run(stage.troop.request("look"), &bind, &(), &cancel) => panic!("it hangs: {ended:?}"),
+        ended = engine.run(stage.troop.request("look"), &bind, &(), &cancel) => panic!("it hangs: {ended:?}"),
+        () = stage.troop.troupe.begun_times(2) => {}
+    }
+    engine.close().await.expect("it is gone");
+    drop(engine);
+    stage.troop.troupe.play("look", Play::Report);
+    stage.at(HOUR);
+    let mut show = stage.open().await;
+    show.ear.hears("ended look reported").await;
+    let told: Vec<_> = show.ear.all().into_iter().filter(|line| line.contains("ed look")).collect();
+    let due = "started look due:2026-05-01T01:00:00Z";
+    assert_eq!(told, ["ended look interrupted", "ended look interrupted", due, "ended look reported"]);
+    show.close().await;
+}
+
+#[tokio::test]
 async fn a_daemon_that_dies_with_everything_under_way_loses_and_doubles_nothing() {
     let stage = Stage::new(vec![every("a", "every 1h"), every("b", "every 1h"), every("c", "every 1h")]).await;
     stage.troop.troupe.play("b", Play::Hang);

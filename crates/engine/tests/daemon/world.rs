@@ -137,7 +137,7 @@ pub(crate) struct Troop {
 }
 
 impl Troop {
-    fn bindings(&self) -> Bindings {
+    pub(crate) fn bindings(&self) -> Bindings {
         Bindings {
             maker: Arc::new(self.troupe.clone()),
             checker: None,

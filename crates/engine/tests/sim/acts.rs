@@ -54,8 +54,15 @@ impl Story {
         }
     }
 
+    /// A loop that is about to have a round, if there is one: what is said about it then must not be lost in its birth.
+    fn unborn_loop(&mut self) -> Option<CheckedSpec> {
+        let now = self.ask(|life| async move { life.daemon.snapshot().await.ok() })??;
+        let unborn = now.running.iter().find(|running| running.round.is_none())?;
+        self.world.specs().into_iter().find(|spec| *spec.name == *unborn.key.name)
+    }
+
     fn pause_or_resume(&mut self) {
-        let (_, spec) = self.any_loop();
+        let spec = self.unborn_loop().unwrap_or_else(|| self.any_loop().1);
         let key = self.world.key(&spec);
         if self.dice.below(2) == 0 {
             let answer = self.ask(|life| async move { life.daemon.pause(&key, "ann", "a test").await });

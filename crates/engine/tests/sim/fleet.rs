@@ -38,6 +38,8 @@ pub(crate) struct World {
     wrong: Arc<Mutex<Vec<String>>>,
     /// Rounds whose agent did not do what it was asked.
     pub(crate) spoilt: Arc<Mutex<BTreeSet<String>>>,
+    /// Whether what the daemon says is printed.
+    pub(crate) is_told: bool,
     /// What belongs to one process.
     pub(crate) own: Own,
 }
@@ -83,8 +85,10 @@ fn specs(dice: &mut Dice) -> Vec<CheckedSpec> {
         let level = if proposes && number == 0 { LoopLevel::L2Assisted } else { LoopLevel::L1Report };
         let mut spec = LoopSpec::new(format!("loop-{number}"), "look and report", level).with_maker_prompt("Look.");
         spec.attempts = 1;
-        // A crash charges what was held back; a day of crashes is not to end in a wait for the next day.
+        // A crash charges what was held back; many of them are not to end in a wait for the next day, or for a person.
         spec.budget.day.usd = Some(Usd(1_000_000_000_000));
+        spec.budget.role.tokens = Some(1_000);
+        spec.budget.role.usd = Some(Usd(1_000));
         spec.on.every = vec![Span::secs(60 * dice.pick(&GRIDS))];
         spec.on.timezone = Some("UTC".to_owned());
         spec.on.overlap = dice.pick(&[Overlap::Skip, Overlap::Queue, Overlap::Cancel]);
@@ -126,6 +130,7 @@ impl World {
             days: Arc::default(),
             wrong: Arc::default(),
             spoilt: Arc::default(),
+            is_told: false,
         }
     }
 

@@ -1,8 +1,8 @@
 //! One life of a process: an engine and a daemon on a runtime of their own, which ends well or is dropped as it stands.
 
 use super::fleet::{Waits, World};
-use loopwright::clock::Clock as _;
-use loopwright::daemon::{Begun, Daemon, Ended, Ending};
+use loopwright::clock::{Clock as _, HandClock};
+use loopwright::daemon::{Begun, Daemon, Ended, Ending, News, Told};
 use loopwright::seam::Seam;
 use loopwright::{Engine, Settings};
 use loopwright_core::dispatch::Limits;
@@ -145,6 +145,13 @@ impl Life {
         })
     }
 
+    /// Whether nothing is written for a while.
+    pub(crate) fn writes_nothing(&self) -> bool {
+        let tried = self.world.own.door.tried();
+        self.run(async { drop(tokio::time::timeout(STILL, std::future::pending::<()>()).await) });
+        tried == self.world.own.door.tried()
+    }
+
     /// The rounds whose agents are at work and stay so.
     pub(crate) fn still_at_work(&self) -> Vec<String> {
         let begun = Instant::now();
@@ -199,13 +206,25 @@ impl Life {
     }
 }
 
+/// Prints what a daemon says, for somebody who looks at one seed.
+struct Teller(HandClock);
+
+impl Told for Teller {
+    fn tell(&self, news: &News) {
+        if !matches!(news, News::Sleeps { .. }) {
+            println!("{} {news:?}", self.0.now_ms());
+        }
+    }
+}
+
 async fn open(state: &Path, world: &World, limits: &Limits) -> Result<(Engine, Daemon, Ending), String> {
     let seam = Seam::hooked(Arc::clone(&world.own.door) as _);
     let engine = Engine::open(settings(state, world, seam)).await.map_err(|why| why.to_string())?;
     // Nobody has set it: it is this process's own.
     let _ = world.own.store.set(Arc::clone(engine.store()));
     let fleet = Arc::new(world.clone());
-    match Daemon::start(engine.clone(), fleet, limits.clone(), Arc::new(())).await {
+    let told: Arc<dyn Told> = if world.is_told { Arc::new(Teller(world.clock.clone())) } else { Arc::new(()) };
+    match Daemon::start(engine.clone(), fleet, limits.clone(), told).await {
         Ok((daemon, ending)) => Ok((engine, daemon, ending)),
         Err(why) => {
             // The next try is another engine.

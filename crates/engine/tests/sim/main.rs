@@ -50,6 +50,8 @@ struct Asked {
     seeds: u64,
     /// Whether the first failure is enough.
     is_enough: bool,
+    /// Whether the daemon's words are printed.
+    is_told: bool,
 }
 
 fn main() -> ExitCode {
@@ -58,19 +60,20 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let Some(asked) = read(&words) else {
-        eprintln!("usage: sim [SEED] [--seeds N] [--first]");
+        eprintln!("usage: sim [SEED] [--seeds N] [--first] [--tell]");
         return ExitCode::from(2);
     };
     run(&asked)
 }
 
 fn read(words: &[String]) -> Option<Asked> {
-    let mut asked = Asked { first: 1, seeds: 1, is_enough: false };
+    let mut asked = Asked { first: 1, seeds: 1, is_enough: false, is_told: false };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         match word.as_str() {
             "--seeds" => asked.seeds = words.next()?.parse().ok()?,
             "--first" => asked.is_enough = true,
+            "--tell" => asked.is_told = true,
             // What a test runner adds.
             "--nocapture" | "--exact" | "--quiet" => {}
             seed => asked.first = seed.parse().ok()?,
@@ -105,7 +108,7 @@ fn run(asked: &Asked) -> ExitCode {
                     if so_many > 0 && so_many.is_multiple_of(TOLD_EACH) {
                         println!("… {so_many} seeds, {:.0} s", begun.elapsed().as_secs_f64());
                     }
-                    match story::tell(seed) {
+                    match story::tell(seed, asked.is_told) {
                         Ok(told) => tally.lock().expect("no worker panics").add(&told),
                         Err(why) => {
                             // At once, because a long run may be ended before its end.

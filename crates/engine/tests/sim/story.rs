@@ -53,11 +53,11 @@ pub(super) struct Story {
 }
 
 /// Tells the run of a seed.
-pub(crate) fn tell(seed: u64) -> Result<Tally, String> {
+pub(crate) fn tell(seed: u64, is_told: bool) -> Result<Tally, String> {
     let memory = Path::new("/dev/shm");
     let folder = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };
     let folder = folder.map_err(|why| why.to_string())?;
-    let mut story = Story::new(seed, folder.path().join("state"))?;
+    let mut story = Story::new(seed, is_told, folder.path().join("state"))?;
     for _ in 0..STEPS {
         story.step()?;
     }
@@ -66,10 +66,11 @@ pub(crate) fn tell(seed: u64) -> Result<Tally, String> {
 }
 
 impl Story {
-    fn new(seed: u64, state: PathBuf) -> Result<Self, String> {
+    fn new(seed: u64, is_told: bool, state: PathBuf) -> Result<Self, String> {
         let mut dice = Dice::new(seed);
         let mut world = World::new(&mut dice, HandClock::new(DAWN_MS), REPO.path().to_owned());
         world.repo_id.clone_from(REPO_ID.as_ref()?);
+        world.is_told = is_told;
         let limits = Limits { total: 1 + usize::try_from(dice.below(3)).unwrap_or(0), ..Limits::default() };
         let stretches = world.specs().iter().map(|spec| vec![Stretch::new(spec, &world, DAWN_MS)]).collect();
         let goes_far_back = dice.below(2) == 0;
@@ -107,7 +108,8 @@ impl Story {
         let settled = self.life().settle()?;
         self.look(settled != Settled::Dead)?;
         // One that stands still in the middle of a write would hold everybody up, as an open transaction does.
-        if settled == Settled::Rests && self.world.faults.strikes(Site::TakenOver) {
+        let is_taken_over = settled == Settled::Rests && self.world.faults.strikes(Site::TakenOver);
+        if is_taken_over && self.life().writes_nothing() {
             self.taken_over()?;
         } else if settled == Settled::Dead || self.world.faults.strikes(Site::Crash) {
             self.reborn()?;
@@ -162,6 +164,7 @@ impl Story {
             }
         }
         life.look(oracle::marks_fit(store.as_ref(), &self.world))?;
+        life.look(self.said.holds(store.as_ref(), &self.world))?;
         if lives {
             life.look(oracle::ended_is_dead(store.as_ref(), &life.world))?;
             let left = if self.said.is_stopped() { life.still_at_work() } else { Vec::new() };
