@@ -23,19 +23,24 @@ pub fn sweep(cookie_prefix: &str) -> Result<usize, SweepError> {
     }
     let deadline = Instant::now() + PATIENCE;
     let mut hit = BTreeSet::new();
+    // What is killed loses its environment before it has ended, and is found by its cookie no more.
+    let mut dying: Vec<Entry> = Vec::new();
     loop {
         let found = freeze(cookie_prefix, deadline).map_err(SweepError::Table)?;
-        if found.is_empty() {
+        dying.retain(table::still_runs);
+        if found.is_empty() && dying.is_empty() {
             return Ok(hit.len());
         }
-        if Instant::now() > deadline {
-            return Err(SweepError::Unkillable(found.iter().map(|entry| entry.pid).collect()));
-        }
         for entry in &found {
-            hit.insert((entry.pid, entry.start));
+            if hit.insert((entry.pid, entry.start)) {
+                dying.push(*entry);
+            }
             let _ = table::signal(entry, Signal::KILL);
         }
-        table::await_end(&found);
+        if Instant::now() > deadline {
+            return Err(SweepError::Unkillable(dying.iter().map(|entry| entry.pid).collect()));
+        }
+        table::await_end(&dying);
     }
 }
 

@@ -138,6 +138,11 @@ pub(crate) fn raw_pid(pid: u32) -> io::Result<Pid> {
     raw.ok_or_else(|| io::Error::other(format!("{pid} is not a process number")))
 }
 
+/// Whether exactly this process has not ended yet.
+pub(crate) fn still_runs(entry: &Entry) -> bool {
+    read_entry(entry.pid).is_some_and(|now| now.start == entry.start && !now.is_dead())
+}
+
 fn is_same(entry: &Entry) -> bool {
     read_entry(entry.pid).is_some_and(|now| now.start == entry.start)
 }
