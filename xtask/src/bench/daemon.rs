@@ -140,9 +140,11 @@ fn own_tick(world: &World) -> Result<(Samples, f64), String> {
 /// One loop that is due every second, beside the others: how late it starts.
 fn starting(bed: &Bed, field: &Field, ear: &Path) -> Result<Section, String> {
     let mark = field.world.state.with_file_name("starts");
-    let agent =
-        format!("agents:\n  maker: {{ use: command, run: [/bin/sh, -c, \"date +%s%N >> {}\"] }}\n", mark.display());
-    field.add("beat", &format!("on: {{ every: 1s }}\nsandbox: off\n{agent}"))?;
+    // A loop that never has anything to say is paused after a while, and what nobody counted is charged as reserved.
+    let script = format!("date +%s%N >> {}; echo well > $LOOPWRIGHT_OUTBOX/report.md", mark.display());
+    let agent = format!("agents:\n  maker: {{ use: command, run: [/bin/sh, -c, \"{script}\"] }}\n");
+    let room = "budget: { round: { usd: 0.01 }, day: { usd: 1000 } }\n";
+    field.add("beat", &format!("on: {{ every: 1s }}\nsandbox: off\n{room}{agent}"))?;
     let daemon = Daemon::start(&field.world, ear)?;
     std::thread::sleep(bed.window.of(100));
     daemon.stop()?;
@@ -163,7 +165,7 @@ fn starting(bed: &Bed, field: &Field, ear: &Path) -> Result<Section, String> {
         // It is due at whole seconds.
         maker.push((line % 1_000_000_000) as f64 / 1e9);
     }
-    let about = "one loop due every second, the others far away; a round of it with a process that does nothing. Due is the \
+    let about = "one loop due every second, the others far away; a round of it with a process that writes a line and a report. Due is the \
                  due moment on record; start is the start of the round on record; the maker's own start is by its own clock, \
                  after the round's birth was made durable and its workspace was made. Whole milliseconds are recorded";
     let told = |samples: &Samples| {

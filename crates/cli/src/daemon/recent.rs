@@ -5,7 +5,7 @@ use loopwright_core::spec::CheckedSpec;
 use std::collections::VecDeque;
 
 /// So many are kept; they are a few kilobytes each.
-const MOST: usize = 32;
+const MOST: usize = 256;
 
 /// The loops with the stamps of their files.
 #[derive(Debug, Default)]

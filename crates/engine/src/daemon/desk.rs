@@ -84,11 +84,19 @@ pub(super) struct Desk {
     pub(super) moment: Option<i64>,
     pub(super) since_ms: i64,
     pub(super) loops: usize,
+    /// The one timer, armed.
+    pub(super) alarm: Option<Alarm>,
     /// When the lease is renewed next, where there is one.
     pub(super) renew: Option<Instant>,
     pub(super) renewing: Option<BoxFuture<'static, Result<(), StoreError>>>,
     /// Why it must end at once.
     pub(super) over: Option<Ended>,
+}
+
+/// A moment that is waited for. It stays armed while other things happen, as long as it is the next one.
+pub(super) struct Alarm {
+    at_ms: i64,
+    rings: BoxFuture<'static, ()>,
 }
 
 /// What the task was woken by.
@@ -122,7 +130,7 @@ impl Desk {
 
     /// The next thing that happens. Mail goes first, so that a birth is heard of before the round's end.
     async fn next(&mut self, wake_ms: Option<i64>) -> Heard {
-        let clock = Arc::clone(&self.engine.settings.clock);
+        self.arm(wake_ms);
         let slow = self.writing.as_ref().and_then(Writing::slow_in);
         let overtime = match self.mode {
             Mode::Cancelling { since } => Some(CANCELLED_MAX.saturating_sub(since.elapsed())),
@@ -136,10 +144,18 @@ impl Desk {
             renewed = done(self.renewing.as_mut()) => Heard::Renewed(renewed),
             loaded = done(self.loading.as_mut()) => Heard::Loaded(loaded),
             (slot, finished) = self.rounds.finished() => Heard::Round(slot, finished),
-            () = moment(wake_ms, |at| clock.until_or_set(at)) => Heard::Time,
+            () = done(self.alarm.as_mut().map(|alarm| &mut alarm.rings)) => Heard::Time,
             () = moment(renew, |at| pause(at.saturating_duration_since(Instant::now()))) => Heard::Renew,
             () = moment(slow, pause) => Heard::SlowWrite,
             () = moment(overtime, pause) => Heard::Overtime,
+        }
+    }
+
+    fn arm(&mut self, wake_ms: Option<i64>) {
+        if self.alarm.as_ref().map(|alarm| alarm.at_ms) != wake_ms {
+            let clock = Arc::clone(&self.engine.settings.clock);
+            let ring = |at_ms| Box::pin(async move { clock.until_or_set(at_ms).await });
+            self.alarm = wake_ms.map(|at_ms| Alarm { at_ms, rings: ring(at_ms) });
         }
     }
 
@@ -153,15 +169,33 @@ impl Desk {
             Heard::Mail(None) => self.drain(Duration::ZERO),
             Heard::Written(written) => self.written(written),
             Heard::SlowWrite => self.tell_slow_write(),
-            Heard::Round(slot, finished) => self.finished(slot, finished),
+            Heard::Round(slot, finished) => {
+                let mut next = Some((slot, finished));
+                // Those that have come to their end meanwhile are heard at once: what is to be written goes together.
+                while let Some((slot, finished)) = next {
+                    self.read_all();
+                    self.finished(slot, finished);
+                    next = self.rounds.has_finished();
+                }
+            }
             Heard::Loaded(loaded) => self.loaded(loaded),
             Heard::Renew => {
                 let store = Arc::clone(&self.engine.store);
                 self.renewing = Some(Box::pin(async move { store.renew().await }));
             }
             Heard::Renewed(renewed) => self.renewed(renewed),
-            Heard::Time => self.wake(),
+            Heard::Time => {
+                self.alarm = None;
+                self.wake();
+            }
             Heard::Overtime => self.over = Some(Ended::Drained),
+        }
+    }
+
+    /// A birth was told before the end of its round was, and is heard of before it.
+    fn read_all(&mut self) {
+        while let Ok(mail) = self.mail.try_recv() {
+            self.read(mail);
         }
     }
 
@@ -327,9 +361,13 @@ impl Desk {
         }
     }
 
-    /// Puts rows into the line by the daemon's own wish.
+    /// Puts rows into the line; they go along with what is to be written just before them, where they may.
     pub(super) fn keep(&mut self, keeping: Keeping) {
-        self.line.push_back(Job::Keep(keeping));
+        let left = match self.line.back_mut() {
+            Some(Job::Keep(last)) => last.join(keeping).err(),
+            _ => Some(Box::new(keeping)),
+        };
+        self.line.extend(left.map(Job::Keep));
     }
 }
 

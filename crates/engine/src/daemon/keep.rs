@@ -25,6 +25,8 @@ pub(super) struct Keeping {
     pub(super) question: Option<InboxRow>,
     /// A question that is answered.
     pub(super) answered: Option<String>,
+    /// The loops whose rows these are, when they say where loops stand and nothing more.
+    pub(super) loops: Option<BTreeSet<LoopKey>>,
 }
 
 impl Keeping {
@@ -32,37 +34,22 @@ impl Keeping {
     /// what its rows do. Gives the other back when they must stay two.
     pub(super) fn join(&mut self, other: Self) -> Result<(), Box<Self>> {
         let fits = self.changes.len() + other.changes.len() <= ROWS_MAX;
-        let disjoint = |own: BTreeSet<_>| other.loops().is_some_and(|others| own.is_disjoint(&others));
-        if !fits || !self.loops().is_some_and(disjoint) {
+        let are_apart = match (&self.loops, &other.loops) {
+            (Some(own), Some(others)) => others.iter().all(|key| !own.contains(key)),
+            _ => false,
+        };
+        if !fits || !are_apart {
             return Err(Box::new(other));
         }
         self.changes.extend(other.changes);
         self.receipts.extend(other.receipts);
-        self.group();
+        self.loops.iter_mut().zip(other.loops).for_each(|(own, others)| own.extend(others));
         Ok(())
     }
 
-    /// The loops of rows that say where loops stand; nothing when it is more than such rows.
-    fn loops(&self) -> Option<BTreeSet<(&str, &str)>> {
-        if self.event.is_some() || self.question.is_some() || self.answered.is_some() {
-            return None;
-        }
-        self.changes.iter().map(loop_of).collect()
-    }
-
-    /// Neighbours of one kind are written with one statement.
-    fn group(&mut self) {
-        self.changes.sort_by_key(|change| matches!(change, Change::Receipt(_)));
-    }
-}
-
-/// The loop of a row that says where a loop stands.
-fn loop_of(change: &Change) -> Option<(&str, &str)> {
-    match change {
-        Change::Schedule(row) => Some((&row.repo, &row.loop_name)),
-        Change::Receipt(row) => Some((&row.repo, &row.loop_name)),
-        Change::SignalTaken { repo, loop_name, .. } => Some((repo, loop_name)),
-        _ => None,
+    /// Whether a loop may start before it is written: it is about the standing of other loops, and about nothing else.
+    pub(super) fn lets_pass(&self, key: &LoopKey) -> bool {
+        self.loops.as_ref().is_some_and(|loops| !loops.contains(key))
     }
 }
 
@@ -81,21 +68,21 @@ pub(super) fn keepings(receipts: Vec<Receipt>, standings: Vec<Standing>, taken: 
         keeping.receipts.push(receipt);
     }
     let mut all: Vec<Keeping> = Vec::new();
-    for keeping in loops.into_values() {
-        match all.last_mut() {
-            Some(last) if last.changes.len() + keeping.changes.len() <= ROWS_MAX => {
-                last.changes.extend(keeping.changes);
-                last.receipts.extend(keeping.receipts);
-            }
-            _ => all.push(keeping),
-        }
+    for (key, mut keeping) in loops {
+        keeping.loops = Some(BTreeSet::from([key]));
+        let left = match all.last_mut() {
+            Some(last) => last.join(keeping).err(),
+            None => Some(Box::new(keeping)),
+        };
+        all.extend(left.map(|keeping| *keeping));
     }
-    all.iter_mut().for_each(Keeping::group);
     all
 }
 
 /// Writes rows. Occurrences that have their receipt already are left out and named: they are done, and not done twice.
 pub(super) async fn write(engine: Engine, mut keeping: Keeping) -> Result<Vec<ReceiptRow>, StoreError> {
+    // Neighbours of one kind are written with one statement.
+    keeping.changes.sort_by_key(|change| matches!(change, Change::Receipt(_)));
     keeping.changes.extend(asked(&engine, keeping.question.take()).await?);
     keeping.changes.extend(answered(&engine, keeping.answered.take()).await?);
     match append(&engine, &keeping).await {
@@ -259,5 +246,37 @@ fn taken_row(signal: &Signal) -> Change {
         repo: signal.key.repo.to_string(),
         loop_name: signal.key.name.to_string(),
         key: signal.occurrence.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn standing_of(names: &[&str]) -> Keeping {
+        let standings = names.iter().map(|name| Standing::new(LoopKey::new("r", name), "f", 0)).collect();
+        let mut all = keepings(Vec::new(), standings, &[]);
+        assert_eq!(all.len(), 1, "few rows are one transaction");
+        all.pop().expect("one")
+    }
+
+    #[test]
+    fn rows_of_different_loops_go_together_and_those_of_one_loop_stay_in_order() {
+        let mut first = standing_of(&["a", "b"]);
+        assert!(first.join(standing_of(&["c"])).is_ok());
+        assert_eq!(first.changes.len(), 3);
+        assert!(first.join(standing_of(&["d", "a"])).is_err(), "what was decided later is written later");
+        assert!(first.join(standing_of(&["d"])).is_ok());
+        assert!(first.join(standing_of(&["c"])).is_err(), "also of a loop that came along");
+    }
+
+    #[test]
+    fn only_the_standing_of_other_loops_is_passed_by_a_start() {
+        let rows = standing_of(&["a", "b"]);
+        assert!(rows.lets_pass(&LoopKey::new("r", "c")));
+        assert!(rows.lets_pass(&LoopKey::new("other", "a")));
+        assert!(!rows.lets_pass(&LoopKey::new("r", "b")), "its own mark goes first");
+        let said = Keeping { event: Some(event("frozen", None, "ada", "")), ..Keeping::default() };
+        assert!(!said.lets_pass(&LoopKey::new("r", "c")), "what people said goes first");
     }
 }

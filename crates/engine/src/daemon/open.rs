@@ -81,6 +81,7 @@ pub(super) async fn open(
         loops: 0,
         renew: is_leased.then(Instant::now),
         renewing: None,
+        alarm: None,
         over: None,
         engine,
         fleet,

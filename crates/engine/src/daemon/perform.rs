@@ -14,6 +14,7 @@ use crate::store::{ReceiptRow, StoreError};
 use loopwright_core::BoxFuture;
 use loopwright_core::dispatch::{Command, End, Input, LoopKey, Start, Why};
 use loopwright_core::outcome::RoundOutcome;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -30,7 +31,7 @@ const MANY_ROWS: usize = 1_000;
 
 /// One thing to do.
 pub(super) enum Job {
-    Keep(Keeping),
+    Keep(Box<Keeping>),
     Start(Box<Start>),
     Cancel {
         key: LoopKey,
@@ -42,6 +43,25 @@ pub(super) enum Job {
     Thaw,
     /// Whoever asked is answered when what is before it is durable.
     Answer(Reply<Result<(), EngineError>>),
+}
+
+/// The first start, when nothing but the standing of other loops is written before it. What is written about them and lost is
+/// decided again, and the start of this one does not hang on it.
+fn passes(line: &mut VecDeque<Job>, writing: &Keeping) -> Option<Job> {
+    let at = line.iter().position(|job| !matches!(job, Job::Keep(_)))?;
+    let Some(Job::Start(start)) = line.get(at) else { return None };
+    let before = line.iter().take(at).filter_map(Job::keeping);
+    let may_pass = before.chain([writing]).all(|keeping| keeping.lets_pass(&start.key));
+    if may_pass { line.remove(at) } else { None }
+}
+
+impl Job {
+    fn keeping(&self) -> Option<&Keeping> {
+        match self {
+            Self::Keep(keeping) => Some(keeping),
+            _ => None,
+        }
+    }
 }
 
 /// A write under way.
@@ -64,7 +84,7 @@ impl Desk {
     pub(super) fn queue(&mut self, command: Command) {
         match command {
             Command::Keep { receipts, standings, taken } => {
-                self.line.extend(keep::keepings(receipts, standings, &taken).into_iter().map(Job::Keep));
+                keep::keepings(receipts, standings, &taken).into_iter().for_each(|keeping| self.keep(keeping));
             }
             Command::Start(start) => self.line.push_back(Job::Start(Box::new(start))),
             Command::Granted { ticket, items } => self.answer_claim(ticket, Some(items)),
@@ -108,14 +128,15 @@ impl Desk {
         self.keep(Keeping { question: Some(question), ..Keeping::default() });
     }
 
-    /// Does what can be done, up to the next write.
+    /// Does what can be done, up to the next write; behind that, only what does not depend on it.
     pub(super) fn perform(&mut self) {
-        while self.writing.is_none() && self.rewrite.is_none() && self.over.is_none() {
-            match self.line.pop_front() {
-                Some(Job::Keep(keeping)) => {
-                    let keeping = self.gathered(keeping);
-                    self.write(keeping);
-                }
+        while self.rewrite.is_none() && self.over.is_none() {
+            let job = match &self.writing {
+                None => self.line.pop_front(),
+                Some(writing) => passes(&mut self.line, &writing.keeping),
+            };
+            match job {
+                Some(Job::Keep(keeping)) => self.write(*keeping),
                 Some(Job::Start(start)) => self.start(*start),
                 Some(Job::Cancel { key, round, why }) => self.cancel(key, &round, why),
                 Some(Job::Say(news)) => self.told.tell(&news),
@@ -125,17 +146,6 @@ impl Desk {
                 None => return,
             }
         }
-    }
-
-    /// What would be written next goes along: while one write was under way, others have come into line.
-    fn gathered(&mut self, mut keeping: Keeping) -> Keeping {
-        while let Some(Job::Keep(next)) = self.line.pop_front_if(|job| matches!(job, Job::Keep(_))) {
-            if let Err(next) = keeping.join(next) {
-                self.line.push_front(Job::Keep(*next));
-                break;
-            }
-        }
-        keeping
     }
 
     fn write(&mut self, keeping: Keeping) {
@@ -181,7 +191,7 @@ impl Desk {
         let tries = self.tries;
         self.tries = tries.saturating_add(1);
         let again_ms = self.engine.now_ms().saturating_add((1_000_i64 << tries.min(6)).min(REWRITE_MAX_MS));
-        self.line.push_front(Job::Keep(keeping));
+        self.line.push_front(Job::Keep(Box::new(keeping)));
         self.rewrite = Some(again_ms);
         self.told.tell(&News::Unkept { why: error.to_string(), again_ms });
         for job in std::mem::take(&mut self.line) {

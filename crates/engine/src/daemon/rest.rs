@@ -65,7 +65,7 @@ impl Doorman {
             _ => None,
         };
         Ok(Rest {
-            end: end(round, open),
+            end: end(round, open, self.clock.now_ms()),
             round: started.round.clone(),
             key,
             signals,
@@ -148,10 +148,12 @@ pub(super) async fn open_proposals(store: &dyn Store, key: &LoopKey) -> Result<u
     Ok(u32::try_from(own.count()).unwrap_or(u32::MAX))
 }
 
-/// How a round ended, as far as the next one depends on it.
-pub(super) fn end(round: &Round, open_proposals: u32) -> End {
+/// How a round ended, as far as the next one depends on it. Where its day has no room for it, there is none for another: they
+/// would all be suspended, and go on at once on the next day.
+pub(super) fn end(round: &Round, open_proposals: u32, now_ms: i64) -> End {
     let outcome = round.outcome().unwrap_or(RoundOutcome::Interrupted);
-    End { outcome, signature: signature(round, outcome), retry_at_ms: round.retry_at_ms(), open_proposals }
+    let retry_at_ms = round.retry_at_ms().or_else(|| resume_ms(round, now_ms));
+    End { outcome, signature: signature(round, outcome), retry_at_ms, open_proposals }
 }
 
 /// What failures have in common when they are the same one: where, which, and the words without their numbers. A stop, a

@@ -115,15 +115,30 @@ impl Rounds {
     /// The next task that came to its end, with what it came to or the words of its panic. Waits for ever when there is none.
     pub(super) async fn finished(&mut self) -> (u64, Result<Finished, String>) {
         loop {
-            let (id, finished) = match self.set.join_next_with_id().await {
-                Some(Ok((id, finished))) => (id, Ok(finished)),
-                Some(Err(error)) => (error.id(), Err(panic_text(error))),
-                None => std::future::pending().await,
-            };
-            if let Some(slot) = self.tasks.remove(&id) {
-                return (slot, finished);
+            let Some(joined) = self.set.join_next_with_id().await else { std::future::pending().await };
+            if let Some(finished) = self.of_place(joined) {
+                return finished;
             }
         }
+    }
+
+    /// Another one that has come to its end already.
+    pub(super) fn has_finished(&mut self) -> Option<(u64, Result<Finished, String>)> {
+        loop {
+            let joined = self.set.try_join_next_with_id()?;
+            if let Some(finished) = self.of_place(joined) {
+                return Some(finished);
+            }
+        }
+    }
+
+    /// What a task of a place came to; nothing for one that has none.
+    fn of_place(&mut self, joined: Result<(Id, Finished), JoinError>) -> Option<(u64, Result<Finished, String>)> {
+        let (id, finished) = match joined {
+            Ok((id, finished)) => (id, Ok(finished)),
+            Err(error) => (error.id(), Err(panic_text(error))),
+        };
+        self.tasks.remove(&id).map(|slot| (slot, finished))
     }
 
     pub(super) fn get(&mut self, slot: u64) -> Option<&mut Slot> {

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::chain;
-use super::conn::{Conn, Dialect, Outcome, args};
+use super::conn::{Conn, Dialect, Outcome, Row, args};
 use super::error::{During as _, StoreError, StoreErrorKind};
 use super::open::{Ownership, SqlStore, Writer};
 use super::owner;
@@ -49,7 +49,7 @@ impl SqlStore {
     async fn write_locked(&self, writer: &mut Writer, ours: Ownership, batch: &Batch) -> Outcome<i64> {
         let mut conn = self.writing(writer).await?;
         match fill(&mut conn, ours, batch).await {
-            Ok(trace) => match conn.commit().await {
+            Ok(trace) => match keep(&mut conn, &trace).await {
                 Ok(()) => {
                     writer.conn = Some(conn);
                     Ok(trace.count)
@@ -95,8 +95,7 @@ impl SqlStore {
 
     async fn kept(&self, ours: Ownership, trace: &Trace) -> Outcome<bool> {
         let mut conn = self.place.connect(Access::Write).await?;
-        conn.begin().await?;
-        let guard = guard(&mut conn).await?;
+        let guard = begin(&mut conn).await?;
         let event = conn.row("SELECT hash FROM events WHERE seq = $1", args![trace.seq]).await?;
         let hash: Option<String> = event.map(|row| row.get(0)).transpose()?;
         conn.rollback().await?;
@@ -197,13 +196,16 @@ struct Guard {
     writes: i64,
 }
 
-async fn guard(conn: &mut Conn) -> Outcome<Guard> {
-    let sql = format!(
-        "SELECT owner.fence, head.seq, head.hash, head.writes \
-         FROM owner JOIN head ON head.id = owner.id WHERE owner.id = 1{}",
-        conn.dialect().lock()
-    );
-    let row = conn.row(sql, &[]).await?;
+const GUARD: &str = "SELECT owner.fence, head.seq, head.hash, head.writes \
+                     FROM owner JOIN head ON head.id = owner.id WHERE owner.id = 1";
+
+/// Opens the transaction; what it found is locked.
+async fn begin(conn: &mut Conn) -> Outcome<Guard> {
+    let rows = conn.begin_asking(&format!("{GUARD}{}", conn.dialect().lock())).await?;
+    read_guard(rows.into_iter().next())
+}
+
+fn read_guard(row: Option<Row>) -> Outcome<Guard> {
     let row = row.ok_or_else(|| StoreErrorKind::Corrupt("the owner or the head is missing".into()))?;
     Ok(Guard { fence: row.get(0)?, seq: row.get(1)?, hash: row.get(2)?, writes: row.get(3)? })
 }
@@ -217,21 +219,24 @@ fn still_ours(guard: &Guard, ours: Ownership) -> Outcome<()> {
 
 /// Where a lock of the system decides there is no lease to extend; the store must still be ours.
 async fn holds(conn: &mut Conn, ours: Ownership) -> Outcome<()> {
-    still_ours(&guard(conn).await?, ours)
+    still_ours(&read_guard(conn.row(GUARD, &[]).await?)?, ours)
 }
 
-/// Opens the transaction and writes everything but the commit.
+/// Opens the transaction and writes everything but the head.
 async fn fill(conn: &mut Conn, ours: Ownership, batch: &Batch) -> Outcome<Trace> {
-    conn.begin().await?;
-    let guard = guard(conn).await?;
+    let guard = begin(conn).await?;
     still_ours(&guard, ours)?;
     expect_index(conn, batch).await?;
     let (seq, hash) = write_events(conn, &guard, batch).await?;
     apply_all(conn, batch).await?;
-    let writes = guard.writes + 1;
-    conn.exec("UPDATE head SET seq = $1, hash = $2, writes = $3 WHERE id = 1", args![seq, &hash, writes]).await?;
     let fresh = batch.events.len();
-    Ok(Trace { count: batch.expect_index + fresh as i64, fresh, seq, hash, writes })
+    Ok(Trace { count: batch.expect_index + fresh as i64, fresh, seq, hash, writes: guard.writes + 1 })
+}
+
+/// Writes the new head and commits.
+async fn keep(conn: &mut Conn, trace: &Trace) -> Outcome<()> {
+    let sql = "UPDATE head SET seq = $1, hash = $2, writes = $3 WHERE id = 1";
+    conn.commit_after(sql, args![trace.seq, &trace.hash, trace.writes]).await
 }
 
 async fn expect_index(conn: &mut Conn, batch: &Batch) -> Outcome<()> {

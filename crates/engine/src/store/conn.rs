@@ -222,8 +222,31 @@ impl Conn {
         self.exec(sql, &[]).await.map(drop)
     }
 
+    /// Opens a transaction that will write and asks its first question. SQLite has a thread of its own, and every hand-over to
+    /// it costs more than most statements: there it is one.
+    pub(super) async fn begin_asking(&mut self, sql: &str) -> Outcome<Vec<Row>> {
+        match self.dialect() {
+            Dialect::Sqlite => self.rows(format!("{}; {sql}", Dialect::Sqlite.begin()), &[]).await,
+            Dialect::Postgres => {
+                self.begin().await?;
+                self.rows(sql.to_owned(), &[]).await
+            }
+        }
+    }
+
     pub(super) async fn commit(&mut self) -> Outcome<()> {
         self.exec("COMMIT", &[]).await.map(drop)
+    }
+
+    /// Runs the last statement of a transaction and commits, with SQLite in one hand-over.
+    pub(super) async fn commit_after(&mut self, sql: &'static str, args: &[Arg<'_>]) -> Outcome<()> {
+        match self.dialect() {
+            Dialect::Sqlite => self.exec(format!("{sql}; COMMIT"), args).await.map(drop),
+            Dialect::Postgres => {
+                self.exec(sql, args).await?;
+                self.commit().await
+            }
+        }
     }
 
     pub(super) async fn rollback(&mut self) -> Outcome<()> {

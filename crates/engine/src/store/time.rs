@@ -227,8 +227,22 @@ pub(super) async fn cap_memory(conn: &mut Conn, repo: &str, loop_name: &str, mos
     conn.exec(sql, args![repo, loop_name, most]).await.map(drop)
 }
 
-/// How many rows go into one statement: with thousands of loops, a statement a row is what a start would wait for.
-const MANY: usize = 64;
+/// How many rows go into one statement: with thousands of loops, a statement a row is what a start would wait for. Few sizes,
+/// so that each is prepared once.
+const SIZES: [usize; 4] = [64, 16, 4, 1];
+
+/// The statements for these sizes.
+type Statements = [String; SIZES.len()];
+
+/// The rows in runs of these sizes, the largest first, each with its statement.
+fn sized<'a, T>(mut rows: &'a [T], statements: &'static Statements) -> impl Iterator<Item = (&'static str, &'a [T])> {
+    std::iter::from_fn(move || {
+        let (size, sql) = SIZES.iter().zip(statements).find(|(size, _)| **size <= rows.len())?;
+        let (run, rest) = rows.split_at(*size);
+        rows = rest;
+        Some((sql.as_str(), run))
+    })
+}
 
 fn many_sql<T: Table>(count: usize, on_conflict: &str) -> String {
     let width = T::COLUMNS.len();
@@ -272,17 +286,11 @@ fn last_of_each(rows: &[&ScheduleRow]) -> Vec<ScheduleRow> {
 
 /// Inserts or replaces schedules.
 pub(super) async fn put_schedules(conn: &mut Conn, rows: &[&ScheduleRow]) -> Outcome<()> {
-    static MANY_SQL: LazyLock<String> = LazyLock::new(|| many_sql::<ScheduleRow>(MANY, &replaces_schedule()));
-    static ONE_SQL: LazyLock<String> = LazyLock::new(|| many_sql::<ScheduleRow>(1, &replaces_schedule()));
-    for rows in last_of_each(rows).chunks(MANY) {
-        if rows.len() == MANY {
-            let args: Vec<_> = rows.iter().flat_map(|row| row.args()).collect();
-            conn.exec(MANY_SQL.as_str(), &args).await?;
-            continue;
-        }
-        for row in rows {
-            conn.exec(ONE_SQL.as_str(), &row.args()).await?;
-        }
+    static SQL: LazyLock<Statements> =
+        LazyLock::new(|| SIZES.map(|size| many_sql::<ScheduleRow>(size, &replaces_schedule())));
+    for (sql, run) in sized(&last_of_each(rows), &SQL) {
+        let args: Vec<_> = run.iter().flat_map(Table::args).collect();
+        conn.exec(sql, &args).await?;
     }
     Ok(())
 }
@@ -300,22 +308,16 @@ pub(super) async fn raise_mark(conn: &mut Conn, row: &ScheduleRow) -> Outcome<()
 
 /// Inserts receipts; an occurrence that has one already is a conflict: each due moment ends once.
 pub(super) async fn put_receipts(conn: &mut Conn, rows: &[&ReceiptRow]) -> Outcome<()> {
-    static MANY_SQL: LazyLock<String> = LazyLock::new(|| many_sql::<ReceiptRow>(MANY, "ON CONFLICT DO NOTHING"));
-    static ONE_SQL: LazyLock<String> = LazyLock::new(|| insert_sql::<ReceiptRow>() + " ON CONFLICT DO NOTHING");
-    for rows in rows.chunks(MANY) {
-        if rows.len() == MANY {
-            let args: Vec<_> = rows.iter().flat_map(|row| row.args()).collect();
-            if conn.exec(MANY_SQL.as_str(), &args).await? != MANY as u64 {
-                return Err(StoreErrorKind::Conflict("one of the occurrences already has its receipt".to_owned()));
-            }
-            continue;
-        }
-        for row in rows {
-            if conn.exec(ONE_SQL.as_str(), &row.args()).await? == 0 {
-                let why =
-                    format!("occurrence `{}` of loop `{}` already has its receipt", row.occurrence, row.loop_name);
-                return Err(StoreErrorKind::Conflict(why));
-            }
+    static SQL: LazyLock<Statements> =
+        LazyLock::new(|| SIZES.map(|size| many_sql::<ReceiptRow>(size, "ON CONFLICT DO NOTHING")));
+    for (sql, run) in sized(rows, &SQL) {
+        let args: Vec<_> = run.iter().flat_map(|row| row.args()).collect();
+        if conn.exec(sql, &args).await? != run.len() as u64 {
+            let why = match run {
+                [row] => format!("occurrence `{}` of loop `{}` already has its receipt", row.occurrence, row.loop_name),
+                _ => "one of the occurrences already has its receipt".to_owned(),
+            };
+            return Err(StoreErrorKind::Conflict(why));
         }
     }
     Ok(())

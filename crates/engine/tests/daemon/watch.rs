@@ -52,7 +52,7 @@ async fn time_in_which_nobody_looked_is_told_with_both_its_ends() {
 
 /// A loop whose day has room for one round that reserves 600 tokens after one that used 500.
 fn thrifty() -> LoopSpec {
-    let mut spec = every("look", "daily 04:00,09:00");
+    let mut spec = every("look", "daily 04:00,09:00,15:00");
     spec.attempts = 1;
     spec.budget.round.tokens = Some(600);
     spec.budget.day.tokens = Some(1_000);
@@ -85,8 +85,11 @@ async fn round_without_room_in_its_day_goes_on_by_itself_on_the_next() {
     let stage = Stage::new(vec![thrifty()]).await;
     let (mut show, round) = over_budget(&stage).await;
     assert_eq!(stage.troop.troupe.starts().len(), 1, "no agent was started without room");
+    stage.at(15 * HOUR);
+    show.ear.hears("kept look backoff due:2026-05-01T15:00:00Z").await;
     stage.at(24 * HOUR - MINUTE);
     show.settled().await;
+    assert_eq!(show.rounds().await.len(), 2, "a day without room has no other round");
     let row = show.engine.store().round(&round).await.expect("read").expect("a round");
     assert_eq!(row.phase, "suspended", "the day is not over");
     stage.at(24 * HOUR + MINUTE);
