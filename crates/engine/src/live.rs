@@ -2,13 +2,14 @@
 //! here is at it, so that loops which share an engine neither end each other's agents nor answer for the same round twice.
 //!
 //! Where a daemon runs on the engine it is asked before a round begins, whoever begins it: one round of a loop at a time.
-//! Without one, several at once are the embedder's business.
+//! Without one, several of a loop at once are the embedder's business; what they lock is not.
 
 use crate::error::EngineError;
 use crate::proc::Cancel;
 use loopwright_core::BoxFuture;
+use loopwright_core::dispatch::{Claims, Holder, LoopKey, taken};
 use loopwright_core::round::Round;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The ids of the rounds under way, and who is asked before one begins.
@@ -18,6 +19,7 @@ pub(crate) struct Live(Arc<Mutex<Inner>>);
 #[derive(Default)]
 struct Inner {
     rounds: HashSet<String>,
+    guests: BTreeMap<String, Guest>,
     porter: Option<Arc<dyn Porter>>,
 }
 
@@ -29,14 +31,8 @@ pub(crate) struct Here {
 
 /// Who is asked before a round of a loop begins.
 pub(crate) trait Porter: Send + Sync {
-    /// Lets it in, unless a round of the loop is under way. It can be stopped by the switch.
-    fn admit<'a>(
-        &'a self,
-        repo: &'a str,
-        loop_name: &'a str,
-        round: &'a str,
-        cancel: &'a Cancel,
-    ) -> BoxFuture<'a, Result<Box<dyn Stay>, EngineError>>;
+    /// Lets it in, unless a round of the loop is under way or another one has what it takes. It can be stopped by the switch.
+    fn admit<'a>(&'a self, arrival: Arrival, cancel: &'a Cancel) -> BoxFuture<'a, Result<Admission, EngineError>>;
 
     /// A round came to rest; so that its loop's schedule, and loops that follow it, can learn from it.
     fn rested<'a>(&'a self, round: &'a Round) -> BoxFuture<'a, ()>;
@@ -46,6 +42,85 @@ pub(crate) trait Porter: Send + Sync {
 
     /// There is more room in the loop's budget.
     fn raised(&self, repo: &str, loop_name: &str);
+}
+
+/// A round that wants to begin or to go on.
+#[derive(Debug, Clone)]
+pub(crate) struct Arrival {
+    pub(crate) key: LoopKey,
+    pub(crate) round: String,
+    pub(crate) since_ms: i64,
+    /// What it takes whatever it is about; as its loop's file has it, when absent.
+    pub(crate) claims: Option<Claims>,
+    pub(crate) items: Vec<Arc<str>>,
+    pub(crate) pick: Pick,
+}
+
+/// Of the items that a round wants to be about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pick {
+    /// All: somebody named them.
+    Every,
+    /// Those on which nobody else works: a probe found them.
+    Free,
+}
+
+/// A round that was let in.
+pub(crate) struct Admission {
+    /// Held while it is under way, where somebody keeps places.
+    pub(crate) stay: Option<Box<dyn Stay>>,
+    /// What it may be about.
+    pub(crate) items: Vec<Arc<str>>,
+}
+
+impl Arrival {
+    /// What it takes and is about, unless something is in its way.
+    pub(crate) fn settled(
+        &self,
+        in_the_way: impl Fn(&Claims) -> Option<String>,
+    ) -> Result<(Claims, Vec<Arc<str>>), String> {
+        let plain = self.claims.clone().unwrap_or_default();
+        let about = |items: &[Arc<str>]| plain.about(&self.key.repo, items);
+        let is_free = |item: &&Arc<str>| in_the_way(&about(std::slice::from_ref(*item))).is_none();
+        let items = match self.pick {
+            Pick::Every => self.items.clone(),
+            Pick::Free => self.items.iter().filter(is_free).cloned().collect(),
+        };
+        // Where nothing is left, what is in the way of all of it is told.
+        let claims = about(if items.is_empty() { &self.items } else { &items });
+        in_the_way(&claims).map_or(Ok((claims, items)), Err)
+    }
+
+    pub(crate) fn busy(&self, why: String) -> EngineError {
+        EngineError::Busy { loop_name: self.key.name.to_string(), why }
+    }
+}
+
+/// What a round of this process has locked where nobody keeps places.
+struct Guest {
+    claims: Claims,
+    holder: Holder,
+}
+
+impl Guest {
+    fn keeps_from(&self, claims: &Claims) -> Option<String> {
+        let (lock, held) = claims.met_by(&self.claims)?;
+        Some(taken(&lock.to_string(), &held.to_string(), &self.holder))
+    }
+}
+
+/// Keeps it locked.
+struct Locked {
+    live: Live,
+    round: String,
+}
+
+impl Stay for Locked {}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        self.live.lock().guests.remove(&self.round);
+    }
 }
 
 /// The place of one round in its loop; given back when it is dropped.
@@ -72,19 +147,31 @@ impl Live {
         self.lock().rounds.contains(round)
     }
 
-    /// Asks for the loop's one place, where somebody keeps it.
-    pub(crate) async fn admit(
-        &self,
-        by: By,
-        repo: &str,
-        loop_name: &str,
-        round: &str,
-        cancel: &Cancel,
-    ) -> Result<Option<Box<dyn Stay>>, EngineError> {
-        match self.porter().filter(|_| by == By::Hand) {
-            Some(porter) => porter.admit(repo, loop_name, round, cancel).await.map(Some),
-            None => Ok(None),
+    /// Asks for what the round takes, and for the loop's one place where somebody keeps it.
+    pub(crate) async fn admit(&self, by: By, arrival: Arrival, cancel: &Cancel) -> Result<Admission, EngineError> {
+        match (by, self.porter()) {
+            // Whoever keeps the places has made room for it before.
+            (By::Dispatcher, _) => Ok(Admission { stay: None, items: arrival.items }),
+            (By::Hand, Some(porter)) => porter.admit(arrival, cancel).await,
+            (By::Hand, None) => self.lock_in(arrival),
         }
+    }
+
+    /// Without anybody who keeps places, rounds of this process still keep each other from what they have locked.
+    fn lock_in(&self, arrival: Arrival) -> Result<Admission, EngineError> {
+        let mut inner = self.lock();
+        let in_the_way = |claims: &Claims| inner.guests.values().find_map(|guest| guest.keeps_from(claims));
+        let (claims, items) = arrival.settled(in_the_way).map_err(|why| arrival.busy(why))?;
+        let expires_ms = claims.wall_ms.map(|wall_ms| arrival.since_ms.saturating_add(wall_ms));
+        let holder = Holder {
+            r#loop: arrival.key.name.to_string(),
+            repo: arrival.key.repo.to_string(),
+            round: Some(arrival.round.clone()),
+            since_ms: arrival.since_ms,
+            expires_ms,
+        };
+        inner.guests.insert(arrival.round.clone(), Guest { claims, holder });
+        Ok(Admission { stay: Some(Box::new(Locked { live: self.clone(), round: arrival.round })), items })
     }
 
     /// Who is asked, if anybody is.

@@ -94,6 +94,26 @@ fn an_interrupt_is_passed_on_and_ends_the_round_not_the_daemon() {
 }
 
 #[test]
+fn a_round_by_hand_says_who_has_its_item_and_until_when() {
+    let world = World::new();
+    world.add("left", "check: none\nlocks: [item]\ntimeout: 20m\n", "@ maker\nsay here we go\nhang\n");
+    world.add("right", "check: none\nlocks: [item]\n", "@ maker\nstage report.md \"Done.\"\n");
+    let daemon = world.up();
+    let mut client = crate::world::Daemon::start(&world, "run left --item issue-7@a");
+    client.wait_for("here we go");
+    let round = world.json("rounds")["rounds"][0]["round"].as_str().expect("a round").to_owned();
+    let refused = world.run("run right --item issue-7@b").code(1);
+    let told = refused.stderr();
+    let who = format!("loop `right` is busy: the lock `issue:7` is held by round {round} of `left` (since 20");
+    assert!(told.contains(&who) && told.contains(" at the latest)"), "{told}");
+    assert_eq!(world.run("run right --item issue-8@b --json").success().json()["outcome"], "reported");
+    drop(world.run(&format!("stop {round}")).success());
+    client.ended();
+    assert_eq!(world.run("run right --item issue-7@b --json").success().json()["outcome"], "reported");
+    daemon.stop();
+}
+
+#[test]
 fn a_client_that_is_killed_or_loses_its_terminal_leaves_its_round_to_the_daemon() {
     let world = World::new();
     let go = world.env.root().join("repo/go");

@@ -108,7 +108,7 @@ impl Dispatcher {
         let (items, signals) = (work.items.clone(), work.signals.clone());
         let start = Start { ticket, key: key.clone(), receipt, standing, signals, items: items.clone() };
         let starting = Starting { due: work.due, signals: work.signals };
-        let run = Run::new(RunPhase::Starting(Box::new(starting)), now_ms, Some(&member.entry));
+        let run = Run::new(RunPhase::Starting(Box::new(starting)), now_ms, member.entry.wall_ms);
         let needs = needs(&member.entry, &items);
         self.slots.add(key.clone(), run, needs);
         self.tickets.insert(ticket, key.clone());

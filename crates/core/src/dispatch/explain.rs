@@ -1,9 +1,9 @@
 //! Why a loop is or is not running, from the same facts by which it is started.
 
 use super::member::Member;
-use super::slots::{Resource, Run, needs};
+use super::slots::{Resource, Run, needs, needs_of};
 use super::why::{Hold, Holder, SlotLimit, Why};
-use super::{Dispatcher, LoopKey};
+use super::{Claims, Dispatcher, LoopKey};
 use std::sync::Arc;
 
 /// How many holders of slots are named.
@@ -24,14 +24,29 @@ impl Dispatcher {
         if member.is_waiting() { self.explain_waiting(member, now_ms) } else { idle(member, now_ms) }
     }
 
-    /// What keeps a round about some items from being started by hand: a round of the same loop, or a lock. Limits do not.
+    /// What a round of a loop takes by the loop's file, as far as that is loaded.
+    #[must_use]
+    pub fn claims(&self, key: &LoopKey) -> Claims {
+        self.members.get(key).map(|member| Claims::from(&member.entry)).unwrap_or_default()
+    }
+
+    /// What keeps a round from being started by hand: a round of the same loop, or a lock. Limits do not.
+    #[must_use]
+    pub fn refusal(&self, key: &LoopKey, claims: &Claims, now_ms: i64) -> Option<Why> {
+        self.in_the_way(key, &needs_of(&key.repo, claims), now_ms)
+    }
+
+    /// The same for a round about some items that an earlier engine began.
     #[must_use]
     pub fn hindrance(&self, key: &LoopKey, items: &[Arc<str>], now_ms: i64) -> Option<Why> {
-        let member = self.members.get(key).map(Box::as_ref);
+        let entry = self.members.get(key).map(|member| &member.entry);
+        self.in_the_way(key, &entry.map(|entry| needs(entry, items)).unwrap_or_default(), now_ms)
+    }
+
+    fn in_the_way(&self, key: &LoopKey, needs: &[Resource], now_ms: i64) -> Option<Why> {
         if let Some(run) = self.slots.run(key) {
-            return Some(running(run, member));
+            return Some(running(run, self.members.get(key).map(Box::as_ref)));
         }
-        let needs = needs(&member?.entry, items);
         let lock = needs.iter().find(|need| matches!(need, Resource::Lock(_)) && self.slots.free(need) == 0)?;
         Some(Why::Waiting { since_ms: now_ms, queued: 1, on: self.hold_of(key, lock) })
     }

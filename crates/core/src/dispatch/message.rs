@@ -1,6 +1,6 @@
 //! What goes into the dispatcher and what comes out of it.
 
-use super::{Entry, LoopKey, Receipt, Standing};
+use super::{Claims, Entry, LoopKey, Receipt, Standing};
 use crate::outcome::RoundOutcome;
 use std::sync::Arc;
 
@@ -13,8 +13,7 @@ pub enum Input {
     Loops(Vec<Entry>),
     /// Something outside happened; the store has it already and has seen that it is new.
     Signal(Signal),
-    /// A round runs that the dispatcher did not start: by hand, or one that a restart goes on with. Rounds that go on
-    /// are told before the first [`Input::Loops`].
+    /// A round that an earlier engine began goes on. Those are told before the first [`Input::Loops`].
     Occupied {
         /// Of which loop.
         key: LoopKey,
@@ -22,6 +21,16 @@ pub enum Input {
         round: String,
         /// The items that it is about, as far as they are known.
         items: Vec<Arc<str>>,
+    },
+    /// A round begins by hand. What it takes is its own: its loop may not be loaded, or its file may be newer.
+    /// [`super::Dispatcher::refusal`] was asked before.
+    Admitted {
+        /// Of which loop.
+        key: LoopKey,
+        /// The round.
+        round: String,
+        /// What it takes.
+        claims: Claims,
     },
     /// Another round of a loop is open on record and has its place as soon as the one that has it now ends, before anything
     /// else of the loop begins. It goes on when [`super::Dispatcher::hindrance`] names it.

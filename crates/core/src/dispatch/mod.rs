@@ -15,6 +15,7 @@
 
 mod arrive;
 mod begin;
+mod claims;
 mod entry;
 mod explain;
 mod failure;
@@ -33,6 +34,7 @@ mod steer;
 mod why;
 mod why_text;
 
+pub use claims::Claims;
 pub use entry::{Entry, Limits, LoopKey};
 pub use lock::{ItemLocks, Lock, OWN_ITEMS};
 pub use message::{Command, End, Input, Notice, Signal, Start};
@@ -40,6 +42,7 @@ pub use of_spec::Facts;
 pub use receipt::{Fate, Receipt, occurrence};
 pub use standing::{Frozen, Paused, Standing, Wait};
 pub use why::{Hold, Holder, SlotLimit, Why};
+pub use why_text::taken;
 
 use arrive::{Around, arrive};
 use member::Member;
@@ -164,6 +167,7 @@ impl Dispatcher {
             Input::Loops(entries) => self.reload(now_ms, entries),
             Input::Signal(signal) => self.hear(now_ms, signal),
             Input::Occupied { key, round, items } => self.occupy(now_ms, key, round, &items),
+            Input::Admitted { key, round, claims } => self.admit(now_ms, key, round, &claims),
             Input::Follows { key, round, items } => self.follows(now_ms, key, Heir { round, items }),
             Input::Claim { ticket, items } => self.claim(now_ms, ticket, items),
             Input::Born { ticket, round } => self.born(now_ms, ticket, round),

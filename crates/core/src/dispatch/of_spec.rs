@@ -53,8 +53,8 @@ impl Facts {
             catch_up: self.on.catch_up,
             priority: self.priority,
             agents: self.agents.iter().map(|agent| agent.as_str().into()).collect(),
-            locks: self.locks.iter().filter(|lock| *lock != OWN_ITEMS).map(|lock| Lock::of(repo, lock)).collect(),
-            item_locks: if self.locks.iter().any(|lock| lock == OWN_ITEMS) { ItemLocks::Own } else { ItemLocks::None },
+            locks: locks(repo, &self.locks),
+            item_locks: item_locks(&self.locks),
             batch: self.on.batch(),
             open_max: self.open_max,
             events: events(&self.on),
@@ -76,8 +76,18 @@ impl Entry {
     }
 }
 
+/// The locks that a loop file names, but for the one on whatever a round is about.
+pub(super) fn locks(repo: &str, written: &[String]) -> Vec<Lock> {
+    written.iter().filter(|lock| *lock != OWN_ITEMS).map(|lock| Lock::of(repo, lock)).collect()
+}
+
+/// Whether it names that one.
+pub(super) fn item_locks(written: &[String]) -> ItemLocks {
+    if written.iter().any(|lock| lock == OWN_ITEMS) { ItemLocks::Own } else { ItemLocks::None }
+}
+
 /// Every agent that a round may start first; what stands in for one is not counted before it does.
-fn agents(spec: &LoopSpec) -> Vec<String> {
+pub(super) fn agents(spec: &LoopSpec) -> Vec<String> {
     let first = |role| spec.chain(role).into_iter().next().map(|agent| agent.agent.word());
     let words: BTreeSet<&str> = [Role::Maker, Role::Checker].into_iter().filter_map(first).collect();
     words.into_iter().map(str::to_owned).collect()
@@ -92,7 +102,7 @@ fn events(on: &Triggers) -> Vec<Arc<str>> {
     kinds.into_iter().flat_map(|(words, names)| named(words, names)).collect()
 }
 
-fn wall_ms(spec: &LoopSpec) -> Option<i64> {
+pub(super) fn wall_ms(spec: &LoopSpec) -> Option<i64> {
     let wall = spec.timeout.or(spec.budget.round.wall)?;
     i64::try_from(wall.duration().as_millis()).ok()
 }

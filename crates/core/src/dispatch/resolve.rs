@@ -2,8 +2,8 @@
 
 use super::failure::{self, Aftermath};
 use super::member::receipt_of_signal;
-use super::slots::{self, Resource, Run, RunPhase, Starting, needs};
-use super::{Command, Dispatcher, End, Fate, LoopKey, Notice, Receipt};
+use super::slots::{self, Resource, Run, RunPhase, Starting, needs, needs_of};
+use super::{Claims, Command, Dispatcher, End, Fate, LoopKey, Notice, Receipt};
 use std::sync::Arc;
 
 /// The most rounds of one loop that wait on record for its place; more are found by the next start.
@@ -215,7 +215,18 @@ impl Dispatcher {
         }
     }
 
-    /// A round that the dispatcher did not start.
+    /// A round by hand, with what it says it takes.
+    pub(super) fn admit(&mut self, now_ms: i64, key: LoopKey, round: String, claims: &Claims) {
+        if self.slots.run(&key).is_some() {
+            return;
+        }
+        self.leave(&key);
+        let run = Run::new(RunPhase::Running(round), now_ms, claims.wall_ms);
+        self.slots.add(key.clone(), run, needs_of(&key.repo, claims));
+        self.refresh(now_ms, &key);
+    }
+
+    /// A round that an earlier engine began.
     pub(super) fn occupy(&mut self, now_ms: i64, key: LoopKey, round: String, items: &[Arc<str>]) {
         if self.slots.run(&key).is_some() {
             return;
@@ -223,7 +234,8 @@ impl Dispatcher {
         self.leave(&key);
         let entry = self.members.get(&key).map(|member| &member.entry);
         let needs = entry.map_or_else(|| vec![Resource::Repo(key.repo.clone())], |entry| needs(entry, items));
-        let mut run = Run::new(RunPhase::Running(round), now_ms, entry);
+        let wall_ms = entry.and_then(|entry| entry.wall_ms);
+        let mut run = Run::new(RunPhase::Running(round), now_ms, wall_ms);
         run.items = if entry.is_none() { items.to_vec() } else { Vec::new() };
         self.slots.add(key.clone(), run, needs);
         self.refresh(now_ms, &key);

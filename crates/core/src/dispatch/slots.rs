@@ -2,7 +2,7 @@
 
 use super::lock::{self, ItemLocks, Lock};
 use super::member::Waiting;
-use super::{Entry, Limits, LoopKey, Signal};
+use super::{Claims, Entry, Limits, LoopKey, Signal};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -55,8 +55,8 @@ pub(super) struct Starting {
 }
 
 impl Run {
-    pub(super) fn new(phase: RunPhase, now_ms: i64, entry: Option<&Entry>) -> Self {
-        let until_ms = entry.and_then(|entry| entry.wall_ms).map(|wall_ms| now_ms.saturating_add(wall_ms));
+    pub(super) fn new(phase: RunPhase, now_ms: i64, wall_ms: Option<i64>) -> Self {
+        let until_ms = wall_ms.map(|wall_ms| now_ms.saturating_add(wall_ms));
         let (held, items) = (Vec::new(), Vec::new());
         Self { phase, since_ms: now_ms, until_ms, held, items, is_cancelled: false, is_told_stalled: false }
     }
@@ -185,9 +185,18 @@ impl Slots {
 
 /// What a round of the loop about some items needs, each once.
 pub(super) fn needs(entry: &Entry, items: &[Arc<str>]) -> Vec<Resource> {
-    let mut needs = vec![Resource::Repo(entry.key.repo.clone())];
     let locks = lock::widest(entry.locks.iter().cloned().chain(item_locks(entry, items)));
-    for need in entry.agents.iter().cloned().map(Resource::Agent).chain(locks.into_iter().map(Resource::Lock)) {
+    once(&entry.key.repo, &entry.agents, locks)
+}
+
+/// What a round needs that says so itself.
+pub(super) fn needs_of(repo: &Arc<str>, claims: &Claims) -> Vec<Resource> {
+    once(repo, &claims.agents, claims.locks.clone())
+}
+
+fn once(repo: &Arc<str>, agents: &[Arc<str>], locks: Vec<Lock>) -> Vec<Resource> {
+    let mut needs = vec![Resource::Repo(Arc::clone(repo))];
+    for need in agents.iter().cloned().map(Resource::Agent).chain(locks.into_iter().map(Resource::Lock)) {
         if !needs.contains(&need) {
             needs.push(need);
         }

@@ -50,6 +50,15 @@ impl Why {
         }
     }
 
+    /// Why a round by hand is not begun, in a fragment for people: who has what it needs, and until when.
+    #[must_use]
+    pub fn refusal(&self) -> String {
+        match self {
+            Self::Waiting { on: Hold::Lock { name, held, holder }, .. } => taken(name, held, holder),
+            other => other.text(),
+        }
+    }
+
     /// What a person can do about it; nothing when all is as it should be.
     #[must_use]
     pub fn change(&self, name: &str) -> Option<String> {
@@ -119,6 +128,16 @@ impl SlotLimit {
             Self::Repository(repo) => format!("one of the slots of repository `{repo}`"),
             Self::Agent(agent) => format!("one of the slots of agent `{agent}`"),
         }
+    }
+}
+
+/// A lock that somebody has; another, where one path is below the other.
+#[must_use]
+pub fn taken(name: &str, held: &str, holder: &Holder) -> String {
+    let holder = holder.text();
+    match name == held {
+        true => format!("the lock `{name}` is held by {holder}"),
+        false => format!("the lock `{name}` is met by `{held}`, which is held by {holder}"),
     }
 }
 

@@ -134,7 +134,7 @@ impl Story {
                 self.born += 1;
                 let round = format!("r{}", self.born);
                 self.rounds.insert(key(name), round.clone());
-                Input::Occupied { key: key(name), round, items: Vec::new() }
+                Input::Admitted { key: key(name), round, claims: self.dispatcher.claims(&key(name)) }
             }
             ["open", name, open] => Input::Proposals { key: key(name), open: open.parse().expect("a number") },
             ["pause", name, why @ ..] => Input::Pause { key: key(name), by: "ann".to_owned(), why: text(why) },

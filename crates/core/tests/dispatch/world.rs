@@ -356,12 +356,13 @@ impl World {
     }
 
     fn hand(&mut self, key: &LoopKey) {
-        if self.loaded.contains_key(key) && self.dispatcher.hindrance(key, &[], self.now).is_none() {
+        let claims = self.dispatcher.claims(key);
+        if self.loaded.contains_key(key) && self.dispatcher.refusal(key, &claims, self.now).is_none() {
             assert!(!self.is_taken(key), "{key} may be run by hand beside its own round");
             let round = self.name();
             self.rounds.insert(key.clone(), (round.clone(), holds(key)));
             self.about.remove(key);
-            self.step(Input::Occupied { key: key.clone(), round, items: Vec::new() });
+            self.step(Input::Admitted { key: key.clone(), round, claims });
         }
     }
 

@@ -6,16 +6,17 @@ use super::agenda::Errand;
 use super::desk::{Desk, Mode};
 use super::fleet::Loops;
 use super::keep::{self, Keeping};
-use super::mail::{Mail, Reply};
+use super::mail::{Mail, Occupied, Reply};
 use super::perform::Job;
 use super::permit::Permit;
 use super::rounds::Slot;
 use super::told::News;
 use crate::error::EngineError;
+use crate::live::Arrival;
 use crate::proc::Cancel;
 use crate::store::{Change, FlagRow, NewEvent};
 use crate::takeover::{Taken, Takeover};
-use loopwright_core::dispatch::{Frozen, Input, LoopKey, Why};
+use loopwright_core::dispatch::{Claims, Frozen, Input, LoopKey, Why};
 use std::sync::Arc;
 
 /// The global stop's name among the flags.
@@ -34,7 +35,7 @@ impl Desk {
             Mail::Resume { key, by, reply } => self.resume(key, &by, reply),
             Mail::Freeze { by, why, reply } => self.freeze(by, why, reply),
             Mail::Thaw { by, reply } => self.thaw(&by, reply),
-            Mail::Occupy { key, round, cancel, reply } => self.occupy(key, round, cancel, reply),
+            Mail::Occupy { arrival, cancel, reply } => self.occupy(*arrival, cancel, reply),
             Mail::Vacated { slot } => self.given_back(slot),
             Mail::Claim { slot, items, reply } => self.claim(slot, items, reply),
             Mail::Born { slot, round } => self.born(slot, round),
@@ -173,24 +174,31 @@ impl Desk {
         }
     }
 
-    fn occupy(&mut self, key: LoopKey, round: String, cancel: Cancel, reply: Reply<Result<Permit, EngineError>>) {
-        let busy = |why: String| EngineError::Busy { loop_name: key.name.to_string(), why };
-        let now_ms = self.now_ms();
-        let answer = if !matches!(self.mode, Mode::Running) {
-            Err(busy("the daemon is about to end".to_owned()))
-        } else if let Some(frozen) = &self.frozen {
-            Err(busy(format!("everything is stopped by {}: {}", frozen.by, frozen.why)))
-        } else if let Some(why) = self.dispatcher.hindrance(&key, &[], now_ms) {
-            Err(busy(why.text()))
-        } else {
+    fn occupy(&mut self, arrival: Arrival, cancel: Cancel, reply: Reply<Result<Occupied, EngineError>>) {
+        let claims = arrival.claims.clone().unwrap_or_else(|| self.dispatcher.claims(&arrival.key));
+        let arrival = Arrival { claims: Some(claims), ..arrival };
+        let answer = self.room_for(&arrival).map_err(|why| arrival.busy(why)).map(|(claims, items)| {
+            let Arrival { key, round, .. } = arrival;
             let mut slot = Slot::new(key.clone(), self.engine.now_ms(), Begun::Hand);
             (slot.round, slot.cancel) = (Some(round.clone()), cancel);
             let number = self.rounds.place(slot);
-            self.step(Input::Occupied { key, round, items: Vec::new() });
-            Ok(Permit::new(self.post.clone(), number))
-        };
+            self.step(Input::Admitted { key, round, claims });
+            (Permit::new(self.post.clone(), number), items)
+        });
         // A permit that nobody takes is dropped, which gives the place back.
         let _ = reply.send(answer);
+    }
+
+    /// What a round by hand takes and is about, or why it is not begun.
+    fn room_for(&self, arrival: &Arrival) -> Result<(Claims, Vec<Arc<str>>), String> {
+        if !matches!(self.mode, Mode::Running) {
+            return Err("the daemon is about to end".to_owned());
+        }
+        if let Some(frozen) = &self.frozen {
+            return Err(format!("everything is stopped by {}: {}", frozen.by, frozen.why));
+        }
+        let now_ms = self.now_ms();
+        arrival.settled(|claims| self.dispatcher.refusal(&arrival.key, claims, now_ms).map(|why| why.refusal()))
     }
 
     fn stop_round(&mut self, round: &str, why: String) -> bool {

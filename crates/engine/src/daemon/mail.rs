@@ -4,6 +4,7 @@
 use super::Snapshot;
 use super::permit::Permit;
 use crate::error::EngineError;
+use crate::live::Arrival;
 use crate::proc::Cancel;
 use crate::store::SignalRow;
 use loopwright_core::dispatch::{End, LoopKey, Why};
@@ -13,6 +14,9 @@ use tokio::sync::{mpsc, oneshot};
 
 /// Where an answer goes.
 pub(super) type Reply<T> = oneshot::Sender<T>;
+
+/// A place, and what the round that has it may be about.
+pub(super) type Occupied = (Permit, Vec<Arc<str>>);
 
 /// One message.
 pub(super) enum Mail {
@@ -42,10 +46,9 @@ pub(super) enum Mail {
     },
     /// A round that the dispatcher did not start wants its loop's place.
     Occupy {
-        key: LoopKey,
-        round: String,
+        arrival: Box<Arrival>,
         cancel: Cancel,
-        reply: Reply<Result<Permit, EngineError>>,
+        reply: Reply<Result<Occupied, EngineError>>,
     },
     /// The place is free again.
     Vacated {
@@ -127,9 +130,9 @@ impl Post {
         answer.await.map_err(|_| gone())
     }
 
-    pub(super) async fn occupy(&self, key: LoopKey, round: &str, cancel: &Cancel) -> Result<Permit, EngineError> {
-        let (round, cancel) = (round.to_owned(), cancel.clone());
-        self.ask(|reply| Mail::Occupy { key, round, cancel, reply }).await?
+    pub(super) async fn occupy(&self, arrival: Arrival, cancel: &Cancel) -> Result<Occupied, EngineError> {
+        let (arrival, cancel) = (Box::new(arrival), cancel.clone());
+        self.ask(|reply| Mail::Occupy { arrival, cancel, reply }).await?
     }
 }
 

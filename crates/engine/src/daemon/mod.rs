@@ -6,8 +6,8 @@
 //!
 //! Between two moments nothing wakes it: no ticking, no polling. A lease (PostgreSQL) is renewed once a minute.
 //!
-//! Rounds by hand need no special care: [`Engine::run`] on an engine with a daemon asks the daemon for the loop's one place,
-//! and answers [`EngineError::Busy`] when it is taken.
+//! Rounds by hand need no special care: [`Engine::run`] on an engine with a daemon asks the daemon for the loop's one place
+//! and for what the round locks, and answers [`EngineError::Busy`] when somebody has it.
 
 mod after;
 mod agenda;
@@ -38,6 +38,7 @@ pub use told::{News, Told};
 
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::live::{Arrival, Pick};
 use crate::proc::Cancel;
 use crate::round::Heard;
 use crate::store::SignalRow;
@@ -190,9 +191,17 @@ impl Daemon {
     /// itself.
     ///
     /// # Errors
-    /// [`EngineError::Busy`] when a round of the loop is under way.
+    /// [`EngineError::Busy`] when a round of the loop is under way, or one of another loop has what it locks.
     pub async fn occupy(&self, key: &LoopKey, round: &str, cancel: &Cancel) -> Result<Permit, EngineError> {
-        self.post.occupy(key.clone(), round, cancel).await
+        let arrival = Arrival {
+            key: key.clone(),
+            round: round.to_owned(),
+            since_ms: self.engine.now_ms(),
+            claims: None,
+            items: Vec::new(),
+            pick: Pick::Every,
+        };
+        self.post.occupy(arrival, cancel).await.map(|(permit, _)| permit)
     }
 
     /// Why a loop is or is not running.

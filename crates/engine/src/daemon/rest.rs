@@ -5,7 +5,7 @@ use super::mail::{Mail, Post, Rest};
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::live::{Porter, Stay};
+use crate::live::{Admission, Arrival, Porter};
 use crate::proc::Cancel;
 use crate::round::journal::question_id;
 use crate::store::{InboxQuery, SignalRow, Store, StoreError};
@@ -102,16 +102,10 @@ impl Doorman {
 }
 
 impl Porter for Doorman {
-    fn admit<'a>(
-        &'a self,
-        repo: &'a str,
-        loop_name: &'a str,
-        round: &'a str,
-        cancel: &'a Cancel,
-    ) -> BoxFuture<'a, Result<Box<dyn Stay>, EngineError>> {
+    fn admit<'a>(&'a self, arrival: Arrival, cancel: &'a Cancel) -> BoxFuture<'a, Result<Admission, EngineError>> {
         Box::pin(async move {
-            let permit = self.post.occupy(LoopKey::new(repo, loop_name), round, cancel).await?;
-            Ok(Box::new(permit) as Box<dyn Stay>)
+            let (permit, items) = self.post.occupy(arrival, cancel).await?;
+            Ok(Admission { stay: Some(Box::new(permit)), items })
         })
     }
 

@@ -2,11 +2,12 @@
 //! record or ends as interrupted; people's answers arrive the same way.
 
 use super::bindings::Bindings;
+use super::start::arrival;
 use super::{Run, Trouble, isolate, journal};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::git::{ObjectFormat, UserRepo};
-use crate::live::{By, Here, Stay};
+use crate::live::{By, Here, Pick, Stay};
 use crate::proc::Cancel;
 use crate::progress::Progress;
 use crate::store::{RoundRow, StoredEvent};
@@ -139,8 +140,8 @@ impl Engine {
         if !matches!(event, Event::Recovered | Event::Resumed(_)) {
             return Ok(None);
         }
-        let started = &round.facts().started;
-        self.live.admit(by, &started.repo, &started.spec.name, &started.round, cancel).await
+        let arrival = arrival(&round.facts().started, &round.facts().items, self.now_ms(), Pick::Every);
+        Ok(self.live.admit(by, arrival, cancel).await?.stay)
     }
 }
 

@@ -10,14 +10,15 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::gates::{self, GateEnv, Heldouts};
 use crate::git::{Base, Oid, UserRepo};
-use crate::live::By;
-use crate::probe;
+use crate::live::{Admission, Arrival, By, Pick, Stay};
+use crate::probe::{self, Work};
 use crate::proc::Cancel;
 use crate::progress::Progress;
 use crate::random;
 use crate::room::Rooms;
 use crate::store::{Batch, Change};
 use crate::workspace::Workspaces;
+use loopwright_core::dispatch::{Claims, LoopKey};
 use loopwright_core::name::RoundId;
 use loopwright_core::round::{Action, Boundary, Event, Item, Round, Started, Step};
 use loopwright_core::spec::{CheckedSpec, Gate, LoopSpec, Role};
@@ -90,15 +91,14 @@ impl<'a> Run<'a> {
         }
         let heldout = heldout(engine, &repo, &request.spec)?;
         request.inputs.extend(heldout.inputs());
+        let pick = looked(engine, &mut request, &repo, by, cancel).await?;
         let started_ms = engine.now_ms();
         let (due, items) = asked(engine, &mut request).await?;
         let held = held(engine, bind, &request.spec).await;
-        let started = Started {
-            provider_wait_ms: millis(engine.settings.provider_wait),
-            ..birth(request, items, &repo, started_ms, held)?
-        };
+        let wait_ms = millis(engine.settings.provider_wait);
+        let mut started = Started { provider_wait_ms: wait_ms, ..birth(request, items, &repo, started_ms, held)? };
         let here = engine.live.enter(&started.round).ok_or_else(|| super::busy(&started.round))?;
-        let stay = engine.live.admit(by, &started.repo, &started.spec.name, &started.round, cancel).await?;
+        let stay = admitted(engine, &mut started, pick, cancel, by).await?;
         let event = Event::Started(Box::new(started.clone()));
         let (rooms, ways) = around(engine, bind, &repo, &started).await?;
         let scanner = engine.settings.known_secrets.scanner(&started.spec.secrets);
@@ -166,6 +166,54 @@ async fn found(engine: &Engine, request: &RunRequest, by: By) -> Result<(UserRep
             let head = engine.base_of(&repo, base).await?;
             Ok((repo, head))
         }
+    }
+}
+
+/// By hand, a loop that locks what it is about is asked before there is a round: what others work on is left to them, and
+/// where that is everything nothing is begun.
+async fn looked(
+    engine: &Engine,
+    request: &mut RunRequest,
+    repo: &UserRepo,
+    by: By,
+    cancel: &Cancel,
+) -> Result<Pick, EngineError> {
+    let is_named = !request.items.is_empty() || !request.found.is_empty();
+    if by == By::Dispatcher || is_named || !request.spec.locks_items() || request.spec.on.probe.is_none() {
+        return Ok(Pick::Every);
+    }
+    // A probe that finds nothing or breaks is asked again by the round, which records it.
+    if let Work::Items(found) = engine.probe_only(&request.spec, repo, cancel).await? {
+        request.found = found;
+    }
+    Ok(Pick::Free)
+}
+
+/// Lets the round in with what it takes, and leaves out what it may not be about.
+async fn admitted(
+    engine: &Engine,
+    started: &mut Started,
+    pick: Pick,
+    cancel: &Cancel,
+    by: By,
+) -> Result<Option<Box<dyn Stay>>, EngineError> {
+    let items: Vec<Item> = started.item.iter().chain(&started.more).cloned().collect();
+    let arrival = arrival(started, &items, engine.now_ms(), pick);
+    let Admission { stay, items: granted } = engine.live.admit(by, arrival, cancel).await?;
+    let mut items = items.into_iter().filter(|item| granted.iter().any(|key| **key == *item.key));
+    (started.item, started.more) = (items.next(), items.collect());
+    Ok(stay)
+}
+
+/// A round as whoever lets rounds in sees it.
+pub(super) fn arrival(started: &Started, items: &[Item], since_ms: i64, pick: Pick) -> Arrival {
+    Arrival {
+        key: LoopKey::new(&started.repo, &started.spec.name),
+        round: started.round.clone(),
+        since_ms,
+        claims: Some(Claims::of(&started.spec, &started.repo)),
+        items: items.iter().map(|item| item.key.as_str().into()).collect(),
+        pick,
     }
 }
 

@@ -11,6 +11,7 @@ mod control;
 mod due;
 mod fenced;
 mod hand;
+mod locks;
 mod restart;
 mod rounds;
 mod scheduler;

@@ -1,0 +1,55 @@
+//! What a round takes that the dispatcher did not start: as the loop says from which it was begun, loaded or not, and
+//! whatever its file says by now.
+
+use super::lock::widest;
+use super::of_spec::{agents, item_locks, locks, wall_ms};
+use super::{Entry, ItemLocks, Lock};
+use crate::spec::LoopSpec;
+use std::sync::Arc;
+
+/// What a round holds while it runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Claims {
+    /// The agents it starts.
+    pub agents: Vec<Arc<str>>,
+    /// Its locks.
+    pub locks: Vec<Lock>,
+    /// Whether the items it is about are among them.
+    pub item_locks: ItemLocks,
+    /// How long it may take, from which the expiry of its locks is told.
+    pub wall_ms: Option<i64>,
+}
+
+impl Claims {
+    /// Of a round of a loop in a repository, whatever it is about.
+    #[must_use]
+    pub fn of(spec: &LoopSpec, repo: &str) -> Self {
+        Self {
+            agents: agents(spec).iter().map(|agent| agent.as_str().into()).collect(),
+            locks: locks(repo, &spec.locks),
+            item_locks: item_locks(&spec.locks),
+            wall_ms: wall_ms(spec),
+        }
+    }
+
+    /// The same for a round about some items.
+    #[must_use]
+    pub fn about(&self, repo: &str, items: &[Arc<str>]) -> Self {
+        let own = items.iter().filter(|_| self.item_locks == ItemLocks::Own).map(|item| Lock::of_item(repo, item));
+        Self { locks: widest(self.locks.iter().cloned().chain(own)), ..self.clone() }
+    }
+
+    /// The first lock that another round's keeps from this one, with that of the other.
+    #[must_use]
+    pub fn met_by<'a>(&'a self, other: &'a Self) -> Option<(&'a Lock, &'a Lock)> {
+        let met = |own: &'a Lock| other.locks.iter().find(|lock| lock.meets(own)).map(|lock| (own, lock));
+        self.locks.iter().find_map(met)
+    }
+}
+
+impl From<&Entry> for Claims {
+    fn from(entry: &Entry) -> Self {
+        let (agents, locks) = (entry.agents.clone(), entry.locks.clone());
+        Self { agents, locks, item_locks: entry.item_locks, wall_ms: entry.wall_ms }
+    }
+}

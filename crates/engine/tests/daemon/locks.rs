@@ -1,0 +1,142 @@
+//! Rounds by hand hold what they lock, and meet what others hold: with a daemon, without one, and also where the daemon
+//! does not know their loop.
+
+use crate::world::*;
+use loopwright::daemon::{Fleet as _, Prepared};
+use loopwright::proc::Cancel;
+use loopwright::round::{Bindings, RunRequest};
+use loopwright::spec::ProbeSpec;
+use loopwright::units::Span;
+use loopwright::{Engine, EngineError, LoopSpec, RoundReport};
+use tokio::task::JoinHandle;
+
+fn locking(name: &str, cadence: &str, lock: &str) -> LoopSpec {
+    let mut spec = every(name, cadence);
+    spec.locks = vec![lock.to_owned()];
+    spec.timeout = Some(Span::secs(1_800));
+    spec
+}
+
+fn about(stage: &Stage, name: &str, item: &str) -> RunRequest {
+    RunRequest { items: vec![item.to_owned()], ..stage.troop.request(name) }
+}
+
+async fn run(engine: &Engine, request: RunRequest, bind: &Bindings) -> Result<RoundReport, EngineError> {
+    engine.run(request, bind, &(), &Cancel::new()).await
+}
+
+/// Begins a round that hangs, and waits until its agent does.
+async fn begun(stage: &Stage, engine: &Engine, request: RunRequest) -> JoinHandle<Result<RoundReport, EngineError>> {
+    let before = stage.troop.troupe.starts().len();
+    let (engine, bind) = (engine.clone(), stage.troop.bindings());
+    let by_hand = tokio::spawn(async move { run(&engine, request, &bind).await });
+    stage.troop.troupe.begun_times(before + 1).await;
+    by_hand
+}
+
+/// For what a loop waits, once it does.
+async fn waits(stage: &Stage, show: &mut Show, name: &str) -> String {
+    loop {
+        let why = show.daemon.explain(&stage.key(name)).await.expect("at work").text();
+        if why.starts_with("due since") {
+            return why;
+        }
+        show.ear.hears("sleeps").await;
+    }
+}
+
+fn why(refused: Result<RoundReport, EngineError>) -> String {
+    match refused {
+        Err(EngineError::Busy { why, .. }) => why,
+        other => panic!("it was not refused: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn round_by_hand_locks_its_item_against_due_rounds_and_rounds_by_hand() {
+    let stage = Stage::new(vec![locking("left", "", "item"), locking("right", "every 1h", "item")]).await;
+    stage.troop.troupe.play("left", Play::Hang);
+    stage.troop.find("right", &["issue-1@b"]);
+    let mut show = stage.open().await;
+    let left = begun(&stage, &show.engine, about(&stage, "left", "issue-1@a")).await;
+    let round = show.daemon.snapshot().await.expect("at work").running[0].round.clone().expect("it is on record");
+    let held = format!("the lock `issue:1` is held by round {round} of `left` (since 2026-05-01T00:00:00Z, until 2026-05-01T00:30:00Z at the latest)");
+    let refused = run(&show.engine, about(&stage, "right", "issue-1@b"), &stage.troop.bindings()).await;
+    assert_eq!(why(refused), held);
+    stage.at(HOUR);
+    let why = waits(&stage, &mut show, "right").await;
+    assert!(why.contains("waiting for the lock `issue:1`, held by round"), "{why}");
+    stage.troop.troupe.let_go();
+    left.await.expect("no panic").expect("a round");
+    show.ear.hears("started right due:2026-05-01T01:00:00Z").await;
+    show.ear.hears("ended right reported").await;
+    show.close().await;
+}
+
+#[tokio::test]
+async fn probe_of_a_round_by_hand_leaves_out_what_others_are_about() {
+    let mut probing = locking("right", "", "item");
+    probing.on.probe = Some(ProbeSpec::Named("commits".to_owned()));
+    let stage = Stage::new(vec![locking("left", "every 1h", "item"), probing]).await;
+    stage.troop.troupe.play("left", Play::Hang);
+    stage.troop.find("left", &["main@1"]);
+    let mut show = stage.open().await;
+    stage.at(HOUR);
+    show.ear.hears("started left").await;
+    let refused = run(&show.engine, stage.troop.request("right"), &stage.troop.bindings()).await;
+    let why = why(refused);
+    assert!(why.starts_with("the lock `item:main` is held by round") && why.contains("of `left`"), "{why}");
+    assert_eq!(show.rounds().await.len(), 1, "nothing was begun");
+    stage.troop.troupe.let_go();
+    show.ear.hears("ended left reported").await;
+    show.settled().await;
+    let report = run(&show.engine, stage.troop.request("right"), &stage.troop.bindings()).await.expect("a round");
+    assert_eq!(report.exit, Some(0));
+    show.close().await;
+}
+
+#[tokio::test]
+async fn round_by_hand_of_a_loop_that_the_daemon_does_not_know_meets_locks_and_holds_its_own() {
+    let known = locking("known", "every 1h", "path:src/");
+    let stage = Stage::new(vec![known.clone()]).await;
+    let mut show = stage.open().await;
+    stage.troop.set(vec![known, locking("new", "", "path:src/a.rs")]);
+    stage.troop.troupe.play("known", Play::Hang);
+    stage.at(HOUR);
+    show.ear.hears("started known").await;
+    let why = why(run(&show.engine, stage.troop.request("new"), &stage.troop.bindings()).await);
+    assert!(why.starts_with("the lock `path:src/a.rs` is met by `path:src/`, which is held by round"), "{why}");
+    stage.troop.troupe.let_go();
+    show.ear.hears("ended known reported").await;
+    show.settled().await;
+    stage.troop.troupe.play("new", Play::Hang);
+    let new = begun(&stage, &show.engine, stage.troop.request("new")).await;
+    stage.at(2 * HOUR);
+    let why = waits(&stage, &mut show, "known").await;
+    assert!(why.contains("`path:src/a.rs` meets it and is held by round") && why.contains("of `new`"), "{why}");
+    stage.troop.troupe.play("known", Play::Report);
+    stage.troop.troupe.let_go();
+    new.await.expect("no panic").expect("a round");
+    show.ear.hears("started known due:2026-05-01T02:00:00Z").await;
+    show.ear.hears("ended known reported").await;
+    show.close().await;
+}
+
+#[tokio::test]
+async fn rounds_of_one_process_keep_their_locks_from_each_other_without_a_daemon() {
+    let stage = Stage::new(vec![locking("left", "", "item"), locking("right", "", "item")]).await;
+    let engine = Engine::open(stage.settings()).await.expect("the state directory is free");
+    let Ok(Prepared::Round(ready)) = stage.troop.prepare(&engine, &stage.key("right")).await else {
+        panic!("it can be prepared")
+    };
+    stage.troop.troupe.play("left", Play::Hang);
+    let left = begun(&stage, &engine, about(&stage, "left", "issue-1@a")).await;
+    let why = why(run(&engine, about(&stage, "right", "issue-1@b"), &ready.bind).await);
+    assert!(why.starts_with("the lock `issue:1` is held by round"), "{why}");
+    assert!(why.ends_with("of `left` (since 2026-05-01T00:00:00Z, until 2026-05-01T00:30:00Z at the latest)"), "{why}");
+    run(&engine, about(&stage, "right", "issue-2@b"), &ready.bind).await.expect("another item is free");
+    stage.troop.troupe.let_go();
+    left.await.expect("no panic").expect("a round");
+    run(&engine, about(&stage, "right", "issue-1@b"), &ready.bind).await.expect("it is free again");
+    engine.close().await.expect("closed");
+}
