@@ -60,7 +60,9 @@ async fn round_by_hand_locks_its_item_against_due_rounds_and_rounds_by_hand() {
     let mut show = stage.open().await;
     let left = begun(&stage, &show.engine, about(&stage, "left", "issue-1@a")).await;
     let round = show.daemon.snapshot().await.expect("at work").running[0].round.clone().expect("it is on record");
-    let held = format!("the lock `issue:1` is held by round {round} of `left` (since 2026-05-01T00:00:00Z, until 2026-05-01T00:30:00Z at the latest)");
+    let held = format!(
+        "the lock `issue:1` is held by round {round} of `left` (since 2026-05-01T00:00:00Z, until 2026-05-01T00:30:00Z at the latest)"
+    );
     let refused = run(&show.engine, about(&stage, "right", "issue-1@b"), &stage.troop.bindings()).await;
     assert_eq!(why(refused), held);
     stage.at(HOUR);
