@@ -63,6 +63,8 @@ pub(super) struct Desk {
     pub(super) line: VecDeque<Job>,
     /// The write that the line waits for.
     pub(super) writing: Option<Writing>,
+    /// Until when rows wait for others to come along.
+    pub(super) patience: Option<Instant>,
     /// When a write that failed is tried again, and how often it was.
     pub(super) rewrite: Option<i64>,
     pub(super) tries: u32,
@@ -104,6 +106,7 @@ enum Heard {
     Mail(Option<Mail>),
     Written(Result<Vec<ReceiptRow>, StoreError>),
     SlowWrite,
+    Impatient,
     Round(u64, Result<Finished, String>),
     Loaded(Result<Loops, EngineError>),
     Renew,
@@ -147,6 +150,7 @@ impl Desk {
             () = done(self.alarm.as_mut().map(|alarm| &mut alarm.rings)) => Heard::Time,
             () = moment(renew, |at| pause(at.saturating_duration_since(Instant::now()))) => Heard::Renew,
             () = moment(slow, pause) => Heard::SlowWrite,
+            () = moment(self.patience, |at| pause(at.saturating_duration_since(Instant::now()))) => Heard::Impatient,
             () = moment(overtime, pause) => Heard::Overtime,
         }
     }
@@ -169,6 +173,7 @@ impl Desk {
             Heard::Mail(None) => self.drain(Duration::ZERO),
             Heard::Written(written) => self.written(written),
             Heard::SlowWrite => self.tell_slow_write(),
+            Heard::Impatient => self.write_now(),
             Heard::Round(slot, finished) => {
                 let mut next = Some((slot, finished));
                 // Those that have come to their end meanwhile are heard at once: what is to be written goes together.

@@ -82,6 +82,7 @@ pub(super) async fn open(
         renew: is_leased.then(Instant::now),
         renewing: None,
         alarm: None,
+        patience: None,
         over: None,
         engine,
         fleet,

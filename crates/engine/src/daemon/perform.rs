@@ -23,6 +23,8 @@ use tokio::time::Instant;
 const AGAIN_MS: i64 = 5_000;
 /// A write that failed is tried again after a second, then after twice as long each time, up to this.
 const REWRITE_MAX_MS: i64 = 60_000;
+/// So long rows wait at most for others to come along.
+const PATIENCE: Duration = Duration::from_millis(5);
 /// A round that was left open is taken up again after a minute, then after twice as long each time, and so often.
 const RETAKE_MS: i64 = 60_000;
 const RETAKES_MAX: u32 = 6;
@@ -47,11 +49,11 @@ pub(super) enum Job {
 
 /// The first start, when nothing but the standing of other loops is written before it. What is written about them and lost is
 /// decided again, and the start of this one does not hang on it.
-fn passes(line: &mut VecDeque<Job>, writing: &Keeping) -> Option<Job> {
+fn passes(line: &mut VecDeque<Job>, writing: Option<&Keeping>) -> Option<Job> {
     let at = line.iter().position(|job| !matches!(job, Job::Keep(_)))?;
     let Some(Job::Start(start)) = line.get(at) else { return None };
     let before = line.iter().take(at).filter_map(Job::keeping);
-    let may_pass = before.chain([writing]).all(|keeping| keeping.lets_pass(&start.key));
+    let may_pass = before.chain(writing).all(|keeping| keeping.lets_pass(&start.key));
     if may_pass { line.remove(at) } else { None }
 }
 
@@ -131,9 +133,10 @@ impl Desk {
     /// Does what can be done, up to the next write; behind that, only what does not depend on it.
     pub(super) fn perform(&mut self) {
         while self.rewrite.is_none() && self.over.is_none() {
-            let job = match &self.writing {
-                None => self.line.pop_front(),
-                Some(writing) => passes(&mut self.line, &writing.keeping),
+            let is_held = self.writing.is_some() || self.waits_for_more();
+            let job = match is_held {
+                true => passes(&mut self.line, self.writing.as_ref().map(|writing| &writing.keeping)),
+                false => self.line.pop_front(),
             };
             match job {
                 Some(Job::Keep(keeping)) => self.write(*keeping),
@@ -148,7 +151,30 @@ impl Desk {
         }
     }
 
+    /// Whether what is to be written next waits a moment for what comes of starts that are being looked at: loops that are due
+    /// together and have nothing to do are one transaction.
+    fn waits_for_more(&mut self) -> bool {
+        let Some(Job::Keep(keeping)) = self.line.front() else { return false };
+        let waits = keeping.loops.is_some() && self.rounds.are_asked();
+        if waits {
+            self.patience.get_or_insert_with(|| Instant::now() + PATIENCE);
+        }
+        waits
+    }
+
+    /// Rows have waited long enough.
+    pub(super) fn write_now(&mut self) {
+        self.patience = None;
+        if self.writing.is_none() && self.rewrite.is_none() && self.over.is_none() {
+            let next = self.line.pop_front_if(|job| matches!(job, Job::Keep(_)));
+            if let Some(Job::Keep(keeping)) = next {
+                self.write(*keeping);
+            }
+        }
+    }
+
     fn write(&mut self, keeping: Keeping) {
+        self.patience = None;
         let work = Box::pin(keep::write(self.engine.clone(), keeping.clone()));
         self.writing = Some(Writing { work, keeping, since: Instant::now(), is_told: false });
     }

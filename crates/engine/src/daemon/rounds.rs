@@ -160,6 +160,11 @@ impl Rounds {
         self.slots.values_mut().find(|slot| slot.ticket == Some(ticket))
     }
 
+    /// Whether a start is being looked at that is neither a round yet nor none.
+    pub(super) fn are_asked(&self) -> bool {
+        self.slots.values().any(|slot| slot.ticket.is_some())
+    }
+
     /// Places at which somebody works.
     pub(super) fn busy(&self) -> usize {
         self.slots.values().filter(|slot| !slot.is_parked).count()
