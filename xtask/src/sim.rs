@@ -9,6 +9,8 @@ use crate::summary::Counts;
 
 /// How many seeds the test command runs.
 const SEEDS: &str = "200";
+/// From so many seeds on, an optimized build is worth its wait.
+const MANY: u64 = 3_000;
 
 pub(crate) fn run(words: &[&str]) -> Result<(), String> {
     match words {
@@ -24,10 +26,19 @@ pub(crate) fn bounded() -> (Counts, Result<(), String>) {
 
 fn counted(words: &[&str]) -> (Counts, Result<(), String>) {
     let mut command = cargo();
-    command.args(["test", "--quiet", "-p", "loopwright", "--test", "sim", "--"]).args(words);
+    command.args(["test", "--quiet", "-p", "loopwright", "--test", "sim"]);
+    if is_many(words) {
+        command.args(["--profile", "sim"]);
+    }
+    command.arg("--").args(words);
     let mut counts = Counts::default();
     let ended = watch(command, &mut |line| see(&mut counts, line));
     (counts, ended)
+}
+
+fn is_many(words: &[&str]) -> bool {
+    let asked = words.windows(2).find(|pair| pair[0] == "--seeds").and_then(|pair| pair[1].parse().ok());
+    asked.is_some_and(|seeds: u64| seeds >= MANY)
 }
 
 /// Reads `sim: 200 seeds, 0 failed, …`.
@@ -43,6 +54,12 @@ fn see(counts: &mut Counts, line: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn many_seeds_are_run_by_an_optimized_build() {
+        assert!(is_many(&["20000", "--seeds", "100000"]));
+        assert!(!is_many(&["1", "--seeds", SEEDS]) && !is_many(&["100000"]));
+    }
 
     #[test]
     fn seeds_are_counted_as_tests() {

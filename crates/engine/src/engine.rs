@@ -60,6 +60,8 @@ pub struct Settings {
     pub provider_wait: Duration,
     /// Ceilings over all loops of a repository, and over everything.
     pub budget: SharedBudget,
+    /// What this host holds, when that was found out already; without, it is tried once.
+    pub host: Option<Host>,
     /// Where tests make the world fail.
     pub seam: Seam,
 }
@@ -98,6 +100,7 @@ impl Settings {
             prices: Arc::default(),
             provider_wait: Duration::from_secs(15 * 60),
             budget: SharedBudget::default(),
+            host: None,
             seam: Seam::none(),
         }
     }
@@ -126,7 +129,7 @@ pub struct Engine {
     pub(crate) settled: Settled,
     /// What git need not be asked again.
     pub(crate) known: Known,
-    /// What this host holds, tried once.
+    /// What this host holds, told or tried once.
     host: Arc<tokio::sync::OnceCell<Host>>,
     /// One preparation of a base at a time, whichever loop asks.
     pub(crate) bases: Arc<tokio::sync::Mutex<()>>,
@@ -148,6 +151,7 @@ impl Engine {
         sweep_behind(&places);
         let git = Git::new(settings.seam.clone());
         let proc = Proc::new(settings.seam.clone());
+        let host = Arc::new(tokio::sync::OnceCell::new_with(settings.host.clone()));
         Ok(Self {
             settings: Arc::new(settings),
             places,
@@ -159,7 +163,7 @@ impl Engine {
             purse: Purse::default(),
             settled: Settled::default(),
             known: Known::default(),
-            host: Arc::default(),
+            host,
             bases: Arc::default(),
             setups: Arc::default(),
         })

@@ -19,6 +19,8 @@ use std::time::Instant;
 use tally::Tally;
 use world::{Ended, HeldOut};
 
+/// How often a long crossing says how far it is.
+const TOLD_EACH: usize = 50;
 /// A class's programs differ in language and runner more than in anything else, and there are ten ways to run tests here.
 const EACH: usize = 12;
 
@@ -181,6 +183,9 @@ impl Trust {
 
     fn tell(&self, number: usize, program: &Program, behaviour: &Behaviour, ended: &Result<Ended, String>) {
         if self.steps == Steps::Quiet {
+            if number.is_multiple_of(TOLD_EACH) {
+                eprintln!("… {number} runs");
+            }
             return;
         }
         let (name, class) = (&program.name, behaviour.name);

@@ -331,8 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrow_terminal_gets_a_coarser_picture_and_none_when_there_is_no_room() {
-        // Long because it holds the pictures themselves.
+    fn a_narrow_terminal_gets_a_picture_by_the_hour() {
         check(
             2,
             34,
@@ -376,6 +375,10 @@ mod tests {
 
                 and 141 more within 2 days"#]],
         );
+    }
+
+    #[test]
+    fn a_very_narrow_terminal_gets_a_coarser_picture() {
         check(
             2,
             16,
@@ -426,6 +429,10 @@ mod tests {
 
                 and 141 more within 2 days"#]],
         );
+    }
+
+    #[test]
+    fn there_is_no_picture_when_there_is_no_room_for_one() {
         check(
             1,
             9,

@@ -75,7 +75,12 @@ impl Story {
 
     /// P7: whatever is answered, a stop is in effect at once, also when it cannot be written.
     fn stop_or_thaw(&mut self) -> Result<(), String> {
-        if self.dice.below(2) == 0 {
+        // People stop everything when they see something at work that should not be, often on a machine in trouble.
+        let is_at_work = !self.life().world.own.at_work.rounds().is_empty();
+        if is_at_work && self.dice.below(2) == 0 {
+            self.world.faults.fill_disk(true);
+        }
+        if is_at_work || self.dice.below(2) == 0 {
             let answer = self.ask(|life| async move { life.daemon.freeze("ann", "a test").await });
             self.said.stop(&answer);
             self.life().settle()?;
@@ -96,7 +101,7 @@ impl Story {
         let (_, spec) = self.any_loop();
         self.signals += 1;
         let signal = SignalRow {
-            repo: self.world.repo_id.clone(),
+            repo: self.world.ground.repo_id.clone(),
             loop_name: spec.name.clone(),
             key: format!("webhook:github:{}", self.signals),
             trigger: "webhook".to_owned(),

@@ -59,7 +59,7 @@ impl World {
         }
         let days = self.days.lock().expect("no one panics with it").clone();
         for day in days {
-            let held = store.spend(SpendScope::Loop, &self.repo_id, loop_name, &day).await?;
+            let held = store.spend(SpendScope::Loop, &self.ground.repo_id, loop_name, &day).await?;
             if held.reserved_micros > 0 || held.reserved_tokens > 0 {
                 return Ok(());
             }

@@ -3,6 +3,7 @@
 use super::agent::AtWork;
 use super::dice::Dice;
 use super::faults::{Door, Faults, Site};
+use super::ground::Ground;
 use loopwright::clock::{Clock, HandClock};
 use loopwright::daemon::{Fleet, Loops, Prepared, Ready};
 use loopwright::round::{Bindings, Fallback, Outlet, RunRequest};
@@ -13,7 +14,6 @@ use loopwright::units::{Span, Usd};
 use loopwright::{AlwaysEscalate, BoxFuture, Engine, EngineError, LoopLevel, LoopSpec};
 use loopwright_core::dispatch::{Entry, LoopKey};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -29,8 +29,7 @@ pub(crate) struct World {
     pub(crate) clock: HandClock,
     pub(crate) faults: Arc<Faults>,
     dice: Arc<Mutex<Dice>>,
-    pub(crate) repo_id: String,
-    repo_path: PathBuf,
+    pub(crate) ground: &'static Ground,
     specs: Arc<Mutex<Vec<CheckedSpec>>>,
     /// Every day that the clock showed.
     pub(crate) days: Arc<Mutex<BTreeSet<String>>>,
@@ -117,7 +116,7 @@ fn checked(spec: LoopSpec) -> CheckedSpec {
 }
 
 impl World {
-    pub(crate) fn new(dice: &mut Dice, clock: HandClock, repo_path: PathBuf) -> Self {
+    pub(crate) fn new(dice: &mut Dice, clock: HandClock, ground: &'static Ground) -> Self {
         let faults = Arc::new(Faults::new(dice));
         Self {
             own: Own::new(&faults),
@@ -125,8 +124,7 @@ impl World {
             specs: Arc::new(Mutex::new(specs(dice))),
             dice: Arc::new(Mutex::new(dice.split())),
             clock,
-            repo_id: String::new(),
-            repo_path,
+            ground,
             days: Arc::default(),
             wrong: Arc::default(),
             spoilt: Arc::default(),
@@ -144,11 +142,11 @@ impl World {
     }
 
     pub(crate) fn entry(&self, spec: &CheckedSpec) -> Entry {
-        Entry::of(spec, &self.repo_id, "UTC").expect("a checked cadence")
+        Entry::of(spec, &self.ground.repo_id, "UTC").expect("a checked cadence")
     }
 
     pub(crate) fn key(&self, spec: &CheckedSpec) -> LoopKey {
-        LoopKey::new(&self.repo_id, &spec.name)
+        LoopKey::new(&self.ground.repo_id, &spec.name)
     }
 
     /// Gives a loop another interval, in its file, if there is one that it never had.
@@ -182,7 +180,7 @@ impl World {
     }
 
     pub(crate) fn request(&self, spec: CheckedSpec) -> RunRequest {
-        RunRequest::manual(spec, &self.repo_path, "sim")
+        RunRequest::manual(spec, self.ground.repo.path(), "sim")
     }
 
     pub(crate) fn throw(&self, most: u64) -> u64 {

@@ -52,7 +52,8 @@ async fn moment() {
 }
 
 pub(crate) fn settings(state: &Path, world: &World, seam: Seam) -> Settings {
-    Settings { clock: Arc::new(world.clock.clone()), seam, ..Settings::new(state) }
+    let host = Some(world.ground.host.clone());
+    Settings { clock: Arc::new(world.clock.clone()), host, seam, ..Settings::new(state) }
 }
 
 impl Life {
@@ -143,6 +144,11 @@ impl Life {
                 }
             }
         })
+    }
+
+    /// How often it has tried to write, and how often it has.
+    pub(crate) fn written(&self) -> (u64, u64) {
+        (self.world.own.door.tried(), self.world.own.door.kept())
     }
 
     /// Whether nothing is written for a while.

@@ -30,6 +30,7 @@ mod cover;
 mod dice;
 mod faults;
 mod fleet;
+mod ground;
 mod life;
 mod money;
 mod oracle;

@@ -4,7 +4,9 @@ use super::cover::{self, Stretch, covers, is_due};
 use super::fleet::World;
 use super::money;
 use loopwright::Engine;
-use loopwright::store::{ReceiptRow, ReceiptsQuery, RoundRow, RoundsQuery, Store, StoreError, StoredEvent};
+use loopwright::store::{
+    ReceiptRow, ReceiptsQuery, RoundRow, RoundsQuery, ScheduleRow, Store, StoreError, StoredEvent,
+};
 use loopwright_testkit::repo::git;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -54,23 +56,25 @@ fn unread(why: StoreError) -> String {
 }
 
 async fn receipts(store: &dyn Store, world: &World, loop_name: &str, limit: u32) -> Result<Vec<ReceiptRow>, String> {
-    let (repo, loop_name) = (world.repo_id.clone(), loop_name.to_owned());
+    let (repo, loop_name) = (world.ground.repo_id.clone(), loop_name.to_owned());
     store.receipts(ReceiptsQuery { repo, loop_name, before: None, limit }).await.map_err(unread)
 }
 
-/// P10, at every moment: a receipt and the mark that it moves are one write.
-pub(crate) async fn marks_fit(store: &dyn Store, world: &World) -> Result<(), String> {
+/// The latest receipts of every loop.
+pub(crate) async fn latest(store: &dyn Store, world: &World) -> Result<Vec<ReceiptRow>, String> {
+    let mut all = Vec::new();
     for spec in world.specs() {
-        let latest = receipts(store, world, &spec.name, 20).await?;
-        // Read after the receipts: marks only go on.
-        let row = store.schedule(&world.repo_id, &spec.name).await.map_err(unread)?;
-        let ahead = latest
-            .iter()
-            .filter(is_due)
-            .find(|receipt| row.as_ref().is_none_or(|row| row.mark_ms < cover::through_ms(receipt)));
-        if let Some(receipt) = ahead {
-            let mark_ms = row.map(|row| row.mark_ms);
-            return Err(format!("P10: {} has its mark at {mark_ms:?}, and {receipt:?}", spec.name));
+        all.extend(receipts(store, world, &spec.name, 20).await?);
+    }
+    Ok(all)
+}
+
+/// P10, at every moment: a receipt and the mark that it moves are one write.
+pub(crate) fn marks_fit(latest: &[ReceiptRow], rows: &[ScheduleRow]) -> Result<(), String> {
+    for receipt in latest.iter().filter(is_due) {
+        let mark_ms = rows.iter().find(|row| row.loop_name == receipt.loop_name).map(|row| row.mark_ms);
+        if mark_ms.is_none_or(|mark_ms| mark_ms < cover::through_ms(receipt)) {
+            return Err(format!("P10: {} has its mark at {mark_ms:?}, and {receipt:?}", receipt.loop_name));
         }
     }
     Ok(())
@@ -106,7 +110,8 @@ pub(crate) async fn examine(
     for (spec, stretches) in world.specs().iter().zip(stretches) {
         let mut receipts = receipts(store, world, &spec.name, 10_000).await?;
         receipts.reverse();
-        let row = store.schedule(&world.repo_id, &spec.name).await.map_err(unread)?.ok_or("a loop has no schedule")?;
+        let row =
+            store.schedule(&world.ground.repo_id, &spec.name).await.map_err(unread)?.ok_or("a loop has no schedule")?;
         let now_ms = loopwright::clock::Clock::now_ms(&world.clock);
         tally.moments += covers(&spec.name, &receipts, stretches, row.mark_ms, now_ms)?;
         tally.receipts += receipts.len() as u64;
@@ -221,7 +226,7 @@ fn started_rounds(receipts: &[ReceiptRow], rounds: &[RoundRow]) -> Result<Vec<St
 /// P3, P4 and P5: what the forge shows is what the record says was sent, each once, after a person's yes, as the tree that
 /// passed; answers with how many there are.
 async fn delivered(store: &dyn Store, world: &World, rounds: &[RoundRow], forge: &Path) -> Result<u64, String> {
-    let forge = forge.join(&world.repo_id);
+    let forge = forge.join(&world.ground.repo_id);
     let (mut sent, mut unsure) = (0, 0);
     for round in rounds {
         for item in store.outbox(&round.id).await.map_err(unread)? {

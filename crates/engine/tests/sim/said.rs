@@ -4,8 +4,8 @@ use super::fleet::World;
 use loopwright::EngineError;
 use loopwright::daemon::STOP_FLAG;
 use loopwright::round::Heard;
-use loopwright::store::{SignalRow, Store, StoreError};
-use std::collections::{BTreeMap, BTreeSet};
+use loopwright::store::{FlagRow, ScheduleRow, SignalRow, Store, StoreError};
+use std::collections::BTreeSet;
 
 /// What was said, as far as nothing was asked since that may have changed it.
 #[derive(Debug, Default)]
@@ -61,27 +61,32 @@ impl Said {
 
     /// P2: what was acknowledged is never lost.
     pub(crate) async fn holds(&self, store: &dyn Store, world: &World) -> Result<(), String> {
-        self.missing(store, world).await.map_err(|why| format!("the store cannot be read: {why}"))?
+        let rows = store.schedules().await.map_err(unread)?;
+        self.stands(&rows, &store.flags().await.map_err(unread)?)?;
+        for (name, key) in &self.heard {
+            if store.signal(&world.ground.repo_id, name, key).await.map_err(unread)?.is_none() {
+                return Err(format!("P2: the event {key} of {name} was acknowledged and is lost"));
+            }
+        }
+        Ok(())
     }
 
-    async fn missing(&self, store: &dyn Store, world: &World) -> Result<Result<(), String>, StoreError> {
-        let rows: BTreeMap<_, _> =
-            store.schedules().await?.into_iter().map(|row| (row.loop_name.clone(), row)).collect();
+    /// The same of pauses and stops, which may come and go; an event that is lost stays so.
+    pub(crate) fn stands(&self, rows: &[ScheduleRow], flags: &[FlagRow]) -> Result<(), String> {
         for name in &self.paused {
-            if rows.get(name).is_none_or(|row| row.paused_ms.is_none()) {
-                let row = rows.get(name);
-                return Ok(Err(format!("P2: the pause of {name} was acknowledged and is lost: {row:?}")));
+            let row = rows.iter().find(|row| row.loop_name == *name);
+            if row.is_none_or(|row| row.paused_ms.is_none()) {
+                return Err(format!("P2: the pause of {name} was acknowledged and is lost: {row:?}"));
             }
         }
-        let is_stopped = store.flags().await?.iter().any(|flag| flag.name == STOP_FLAG);
+        let is_stopped = flags.iter().any(|flag| flag.name == STOP_FLAG);
         if self.is_stopped.is_some_and(|said| said != is_stopped) {
-            return Ok(Err(format!("P2: a stop or thaw was acknowledged and is lost; stopped is {is_stopped}")));
+            return Err(format!("P2: a stop or thaw was acknowledged and is lost; stopped is {is_stopped}"));
         }
-        for (name, key) in &self.heard {
-            if store.signal(&world.repo_id, name, key).await?.is_none() {
-                return Ok(Err(format!("P2: the event {key} of {name} was acknowledged and is lost")));
-            }
-        }
-        Ok(Ok(()))
+        Ok(())
     }
+}
+
+fn unread(why: StoreError) -> String {
+    format!("the store cannot be read: {why}")
 }

@@ -4,6 +4,7 @@ use super::cover::{self, Stretch};
 use super::dice::Dice;
 use super::faults::Site;
 use super::fleet::{MINUTE_MS, World};
+use super::ground::ground;
 use super::life::{self, Life, Settled};
 use super::oracle::{self, Tally};
 use super::said::Said;
@@ -11,9 +12,7 @@ use loopwright::Engine;
 use loopwright::clock::{Clock as _, HandClock};
 use loopwright::seam::Seam;
 use loopwright_core::dispatch::Limits;
-use loopwright_testkit::TestRepo;
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 
 /// 2026-11-16T08:02Z.
 const DAWN_MS: i64 = 1_794_816_120_000;
@@ -23,20 +22,12 @@ const STEPS: u64 = 14;
 /// How long the quiet end may take.
 const QUIET_STEPS: u32 = 400;
 
-/// One repository for all runs: no round changes it.
-static REPO: LazyLock<TestRepo> = LazyLock::new(|| {
-    let repo = TestRepo::new();
-    repo.write("README.md", "hello\n").commit("first");
-    repo
-});
-/// Its id, which depends on nothing but its place.
-static REPO_ID: LazyLock<Result<String, String>> = LazyLock::new(repo_id);
-
 /// A run that is being told.
 pub(super) struct Story {
     pub(super) state: PathBuf,
     pub(super) world: World,
     limits: Limits,
+    limit_dice: Dice,
     pub(super) dice: Dice,
     life: Option<Life>,
     pub(super) said: Said,
@@ -49,6 +40,8 @@ pub(super) struct Story {
     /// and marks would go back, which has its own tests.
     pub(super) goes_far_back: bool,
     has_leapt: bool,
+    /// What the process had written when the record was last looked at.
+    looked: Option<(u64, u64)>,
     tally: Tally,
 }
 
@@ -68,28 +61,29 @@ pub(crate) fn tell(seed: u64, is_told: bool) -> Result<Tally, String> {
 impl Story {
     fn new(seed: u64, is_told: bool, state: PathBuf) -> Result<Self, String> {
         let mut dice = Dice::new(seed);
-        let mut world = World::new(&mut dice, HandClock::new(DAWN_MS), REPO.path().to_owned());
-        world.repo_id.clone_from(REPO_ID.as_ref()?);
+        let mut world = World::new(&mut dice, HandClock::new(DAWN_MS), ground()?);
         world.is_told = is_told;
-        let limits = Limits { total: 1 + usize::try_from(dice.below(3)).unwrap_or(0), ..Limits::default() };
+        let limit_dice = dice.split();
         let stretches = world.specs().iter().map(|spec| vec![Stretch::new(spec, &world, DAWN_MS)]).collect();
         let goes_far_back = dice.below(2) == 0;
         let mut story = Self {
             goes_far_back,
             has_leapt: false,
+            looked: None,
             life: None,
             said: Said::default(),
             stretches,
             state,
             world,
-            limits,
+            limits: Limits::default(),
+            limit_dice,
             dice,
             signals: 0,
             seen_ms: DAWN_MS,
             tally: Tally::default(),
         };
         story.set(DAWN_MS);
-        story.life = Some(Life::begin(&story.state, &story.world, &story.limits)?);
+        story.life = Some(story.begin()?);
         Ok(story)
     }
 
@@ -105,6 +99,7 @@ impl Story {
             self.second_daemon()?;
         }
         self.act()?;
+        self.looked = None;
         let settled = self.life().settle()?;
         self.look(settled != Settled::Dead)?;
         // One that stands still in the middle of a write would hold everybody up, as an open transaction does.
@@ -151,22 +146,17 @@ impl Story {
         self.life().ask(asked(self.life()))
     }
 
-    /// What must be so at every moment. A process may die before its loops are on record; from the moment they are, every due
-    /// counts.
+    /// What must be so at every moment.
     fn look(&mut self, lives: bool) -> Result<(), String> {
-        let life = self.life.as_ref().expect("there is always a process");
-        let store = life.engine.store();
-        let rows = life.look(store.schedules()).map_err(|why| why.to_string())?;
-        for (spec, stretches) in self.world.specs().iter().zip(&mut self.stretches) {
-            let row = rows.iter().find(|row| row.loop_name == spec.name);
-            if let Some(last) = stretches.last_mut() {
-                last.see_record(row, self.seen_ms);
-            }
+        let written = self.life().written();
+        // What is on record changes by writes only, and what was said by acts, after which nothing is known.
+        if self.looked != Some(written) {
+            self.look_at_record()?;
+            self.looked = Some(written);
         }
-        life.look(oracle::marks_fit(store.as_ref(), &self.world))?;
-        life.look(self.said.holds(store.as_ref(), &self.world))?;
+        let life = self.life();
         if lives {
-            life.look(oracle::ended_is_dead(store.as_ref(), &life.world))?;
+            life.look(oracle::ended_is_dead(life.engine.store().as_ref(), &life.world))?;
             let left = if self.said.is_stopped() { life.still_at_work() } else { Vec::new() };
             if !left.is_empty() && !life.is_dead() {
                 return Err(format!("P7: everything is stopped, and agents of {left:?} are at work"));
@@ -175,13 +165,39 @@ impl Story {
         Ok(())
     }
 
+    /// A process may die before its loops are on record; from the moment they are, every due counts.
+    fn look_at_record(&mut self) -> Result<(), String> {
+        let life = self.life.as_ref().expect("there is always a process");
+        let store = life.engine.store().as_ref();
+        let latest = life.look(oracle::latest(store, &self.world))?;
+        // Read after the receipts: marks only go on.
+        let rows = life.look(store.schedules()).map_err(|why| why.to_string())?;
+        let flags = life.look(store.flags()).map_err(|why| why.to_string())?;
+        for (spec, stretches) in self.world.specs().iter().zip(&mut self.stretches) {
+            let row = rows.iter().find(|row| row.loop_name == spec.name);
+            if let Some(last) = stretches.last_mut() {
+                last.see_record(row, self.seen_ms);
+            }
+        }
+        oracle::marks_fit(&latest, &rows)?;
+        self.said.stands(&rows, &flags)
+    }
+
+    /// A process begins; meanwhile somebody may have changed how many rounds may run at a time, so that not all that were
+    /// left can go on at once.
+    fn begin(&mut self) -> Result<Life, String> {
+        self.looked = None;
+        self.limits.total = 1 + usize::try_from(self.limit_dice.below(3)).unwrap_or(0);
+        Life::begin(&self.state, &self.world, &self.limits)
+    }
+
     /// A process dies and another one begins.
     fn reborn(&mut self) -> Result<(), String> {
         self.tally.lives += 1;
         if let Some(life) = self.life.take() {
             life.drop_dead();
         }
-        let life = Life::begin(&self.state, &self.world, &self.limits)?;
+        let life = self.begin()?;
         let kept = life.look(self.said.holds(life.engine.store().as_ref(), &self.world));
         self.life = Some(life);
         kept
@@ -201,7 +217,7 @@ impl Story {
     fn taken_over(&mut self) -> Result<(), String> {
         self.tally.lives += 1;
         std::fs::remove_file(self.state.join("store.lock")).map_err(|why| format!("the lock's file: {why}"))?;
-        let new = Life::begin(&self.state, &self.world, &self.limits)?;
+        let new = self.begin()?;
         let old = self.life.replace(new).expect("there is always a process");
         let kept = old.world.own.door.kept();
         let key = self.world.key(&self.world.specs()[0]);
@@ -245,7 +261,9 @@ impl Story {
     fn is_at_rest(&self) -> Result<bool, String> {
         let life = self.life();
         let store = life.engine.store();
-        let is_idle = life.look(life.daemon.snapshot()).is_ok_and(|now| now.running.is_empty() && now.unwritten == 0);
+        if !life.look(life.daemon.snapshot()).is_ok_and(|now| now.running.is_empty() && now.unwritten == 0) {
+            return Ok(false);
+        }
         let open = life.look(store.open_rounds()).map_err(|why| why.to_string())?;
         let pending = life.look(store.pending_signals(1)).map_err(|why| why.to_string())?;
         let rows = life.look(store.schedules()).map_err(|why| why.to_string())?;
@@ -253,7 +271,7 @@ impl Story {
             let row = rows.iter().find(|row| row.loop_name == spec.name);
             row.is_some_and(|row| cover::is_caught_up(stretches, row.mark_ms, self.world.clock.now_ms()))
         });
-        Ok(is_idle && open.is_empty() && pending.is_empty() && is_caught_up)
+        Ok(open.is_empty() && pending.is_empty() && is_caught_up)
     }
 
     fn examine(mut self) -> Result<Tally, String> {
@@ -265,10 +283,4 @@ impl Story {
         self.world.blamed()?;
         Ok(self.tally)
     }
-}
-
-fn repo_id() -> Result<String, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|why| why.to_string())?;
-    let git = loopwright::git::Git::new(Seam::none());
-    runtime.block_on(git.discover(REPO.path())).map(|repo| repo.id).map_err(|why| why.to_string())
 }
