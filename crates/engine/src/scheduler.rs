@@ -7,6 +7,7 @@ use crate::agents::Absent;
 use crate::daemon::{Begun, Daemon, Ended, Ending, Fleet, Loops, News, Prepared, Ready, TickReport, Told, tick};
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::git::UserRepo;
 use crate::loop_engine::LoopEngine;
 use crate::proc::Cancel;
 use crate::round::{Bindings, Fallback, Outlet, RunRequest};
@@ -111,16 +112,18 @@ impl LoopScheduler {
         if !one.engine.shares_store_with(&self.engine) {
             return Err(ScheduleError::OtherEngine(name));
         }
-        let repo = self.engine.git().discover(&one.repo).await.map_err(EngineError::from)?.id;
-        let entry =
-            self.loops.entry(&repo, &one).map_err(|problem| ScheduleError::Cadence { name: name.clone(), problem })?;
+        let repo = self.engine.git().discover(&one.repo).await.map_err(EngineError::from)?;
+        let entry = self
+            .loops
+            .entry(&repo.id, &one)
+            .map_err(|problem| ScheduleError::Cadence { name: name.clone(), problem })?;
         if !entry.schedule.is_timed() && entry.events.is_empty() && one.spec.on.after.is_empty() {
             return Err(ScheduleError::NeverDue(name));
         }
         if self.loops.loops.contains_key(&entry.key) {
             return Err(ScheduleError::Twice(name));
         }
-        Arc::make_mut(&mut self.loops).loops.insert(entry.key, one);
+        Arc::make_mut(&mut self.loops).loops.insert(entry.key, Registered { repo, one });
         Ok(self)
     }
 
@@ -198,7 +201,13 @@ impl SchedulerHandle {
 #[derive(Clone)]
 struct Registry {
     zone: String,
-    loops: BTreeMap<LoopKey, LoopEngine>,
+    loops: BTreeMap<LoopKey, Registered>,
+}
+
+#[derive(Clone)]
+struct Registered {
+    repo: UserRepo,
+    one: LoopEngine,
 }
 
 impl Registry {
@@ -216,7 +225,7 @@ impl Registry {
 impl Fleet for Registry {
     fn load(&self) -> BoxFuture<'_, Result<Loops, EngineError>> {
         let mut loops = Loops::default();
-        for (key, one) in &self.loops {
+        for (key, Registered { one, .. }) in &self.loops {
             match self.entry(&key.repo, one) {
                 Ok(entry) => loops.entries.push(entry),
                 Err(problem) => {
@@ -230,19 +239,19 @@ impl Fleet for Registry {
     }
 
     fn prepare<'a>(&'a self, engine: &'a Engine, key: &'a LoopKey) -> BoxFuture<'a, Result<Prepared, EngineError>> {
-        let ready = self.loops.get(key).map(|one| {
+        Box::pin(async move {
+            let gone = || EngineError::Daemon(format!("loop `{key}` is not registered"));
+            let Registered { repo, one } = self.loops.get(key).ok_or_else(gone)?;
             let request = RunRequest::manual(one.spec.clone(), &one.repo, ACTOR);
-            Ready { engine: engine.clone(), bind: one.bind.clone(), request }.into()
-        });
-        let gone = || EngineError::Daemon(format!("loop `{key}` is not registered"));
-        Box::pin(std::future::ready(ready.ok_or_else(gone)))
+            Ready { engine: engine.clone(), bind: one.bind.clone(), request }.probed(repo).await
+        })
     }
 }
 
 impl Rebind for Registry {
     fn rebind(&self, engine: &Engine, started: &Started) -> (Engine, Bindings) {
         let key = LoopKey::new(&started.repo, &started.spec.name);
-        let bind = self.loops.get(&key).map(|one| one.bind.clone());
+        let bind = self.loops.get(&key).map(|known| known.one.bind.clone());
         (engine.clone(), bind.unwrap_or_else(|| unregistered(started)))
     }
 }
@@ -285,9 +294,9 @@ async fn deliver(engine: &Engine, loops: &Registry, mut rings: UnboundedReceiver
     while let Some(round) = rings.recv().await {
         let Ok(recorded) = engine.recorded(&round).await else { continue };
         let started = &recorded.round.facts().started;
-        let Some(one) = loops.loops.get(&LoopKey::new(&started.repo, &started.spec.name)) else { continue };
+        let Some(known) = loops.loops.get(&LoopKey::new(&started.repo, &started.spec.name)) else { continue };
         if let Ok(report) = engine.report_of(&recorded.round).await {
-            one.tell(&report);
+            known.one.tell(&report);
         }
     }
 }

@@ -196,29 +196,15 @@ impl Inner {
             };
         }
         let ready = self.ready(engine, &repo, file, spec).map_err(told)?;
-        let found = match found {
-            Some(found) => found,
-            None if ready.request.spec.on.probe.is_none() => return Ok(ready.into()),
-            None => ready.engine.probe_only(&ready.request.spec, &repo, &Cancel::new()).await?,
-        };
-        Ok(with_work(ready, found))
+        match found {
+            Some(found) => Ok(ready.with_work(found)),
+            None => ready.probed(&repo).await,
+        }
     }
 }
 
 /// The built-in probe that starts a program.
 const NEEDS_A_PROGRAM: &str = "outdated";
-
-/// What is to be done about what a probe found. One that broke is asked again by the round, which records how.
-fn with_work(mut ready: Ready, work: Work) -> Prepared {
-    match work {
-        Work::None => Prepared::NoWork,
-        Work::Items(items) => {
-            ready.request.found = items;
-            ready.into()
-        }
-        Work::Failed(_) => ready.into(),
-    }
-}
 
 fn loops(known: &BTreeMap<Arc<str>, Catalogue>) -> Loops {
     let entries = known.values().flat_map(Catalogue::entries).collect();

@@ -3,6 +3,9 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::git::UserRepo;
+use crate::probe::Work;
+use crate::proc::Cancel;
 use crate::round::{Bindings, RunRequest};
 use crate::takeover::Rebind;
 use loopwright_core::BoxFuture;
@@ -54,6 +57,35 @@ pub struct Ready {
     pub bind: Bindings,
     /// The request; trigger, occurrence, item and due are the daemon's to fill in.
     pub request: RunRequest,
+}
+
+impl Ready {
+    /// Asks the loop's probe, if it has one, before there is a round: "no work" then costs a receipt and nothing else.
+    ///
+    /// # Errors
+    /// When the store, git or the repository's workspaces cannot be used. A probe that broke is no error here: the round asks
+    /// it again and records how.
+    pub async fn probed(self, repo: &UserRepo) -> Result<Prepared, EngineError> {
+        if self.request.spec.on.probe.is_none() {
+            return Ok(self.into());
+        }
+        // Whoever drops the asking ends it.
+        let found = self.engine.probe_only(&self.request.spec, repo, &Cancel::new()).await?;
+        Ok(self.with_work(found))
+    }
+
+    /// What is to be done about what a probe found.
+    #[must_use]
+    pub fn with_work(mut self, work: Work) -> Prepared {
+        match work {
+            Work::None => Prepared::NoWork,
+            Work::Items(items) => {
+                self.request.found = items;
+                self.into()
+            }
+            Work::Failed(_) => self.into(),
+        }
+    }
 }
 
 impl From<Ready> for Prepared {

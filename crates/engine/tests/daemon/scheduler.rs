@@ -5,6 +5,7 @@ use loopwright::daemon::{Ended, TickReport};
 use loopwright::{
     Engine, LoopEngine, LoopScheduler, LoopSink, LoopSpec, RoundReport, ScheduleError, SchedulerHandle, SinkError,
 };
+use loopwright_core::spec::ProbeSpec;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
@@ -108,6 +109,22 @@ async fn one_pass_runs_what_is_due_once() {
     assert_eq!(ran(desk.tick(loops()).await), ["look"]);
     assert!(desk.tick(loops()).await.rounds.is_empty(), "what was done is not done twice");
     assert_eq!(letters.rest(), ["look reported"]);
+}
+
+#[tokio::test]
+async fn a_loop_whose_probe_finds_nothing_has_a_receipt_and_no_round() {
+    let (desk, mut letters) = Desk::new().await;
+    let asking = || {
+        let mut spec = every("asks", "every 1h");
+        spec.on.probe = Some(ProbeSpec::Named("open-issues".to_owned()));
+        vec![spec]
+    };
+    desk.tick(asking()).await;
+    desk.stage.at(HOUR + MINUTE);
+    let report = desk.tick(asking()).await;
+    assert_eq!(report.receipts.iter().map(|receipt| receipt.fate.word()).collect::<Vec<_>>(), ["no-work"]);
+    assert!(report.rounds.is_empty() && letters.rest().is_empty());
+    assert_eq!(desk.stage.troop.troupe.starts().len(), 0);
 }
 
 #[tokio::test]
