@@ -8,7 +8,7 @@ use crate::error::EngineError;
 use crate::proc::Cancel;
 use loopwright_core::BoxFuture;
 use loopwright_core::dispatch::{Claims, Holder, LoopKey, taken};
-use loopwright_core::round::Round;
+use loopwright_core::round::{Round, Started};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -36,6 +36,9 @@ pub(crate) trait Porter: Send + Sync {
 
     /// A round came to rest; so that its loop's schedule, and loops that follow it, can learn from it.
     fn rested<'a>(&'a self, round: &'a Round) -> BoxFuture<'a, ()>;
+
+    /// A round was answered, and what followed could not be done to its rest: somebody has to look after it.
+    fn left(&self, started: &Started);
 
     /// The loops of the repository that are due when a round of this one ends.
     fn followers(&self, repo: &str, loop_name: &str) -> Vec<Arc<str>>;

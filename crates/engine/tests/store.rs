@@ -78,4 +78,6 @@ suite! {
     time::start_that_is_said_and_has_no_round_is_found,
     time::forgetting_is_for_one_loop,
     time::latest_moment_is_that_of_the_last_event_or_receipt,
+    time::moment_that_a_person_did_not_believe_is_not_the_latest_any_more,
+    time::question_about_a_loop_needs_no_round,
 }

@@ -102,14 +102,14 @@ impl Teller {
         }
     }
 
-    fn sleeps(&self, until_ms: Option<i64>) {
+    fn sleeps(&self, due_ms: Option<i64>) {
         let now = now_ms();
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        if *next == until_ms || self.is_ending.load(Ordering::Relaxed) {
+        if *next == due_ms || self.is_ending.load(Ordering::Relaxed) {
             return;
         }
-        *next = until_ms;
-        if let Some(at) = until_ms.filter(|at| *at > now + SOON_MS) {
+        *next = due_ms;
+        if let Some(at) = due_ms.filter(|at| *at > now + SOON_MS) {
             self.say("next", &format!("{}, {}", moment(at), until(at, now)));
         }
     }
@@ -220,7 +220,7 @@ impl Told for Teller {
             News::Fenced { why } => {
                 self.line(Some(Look::Red), "fenced", &format!("another engine has the store: {why}"));
             }
-            News::Sleeps { until_ms } => self.sleeps(*until_ms),
+            News::Sleeps { due_ms, .. } => self.sleeps(*due_ms),
             _ => {}
         }
     }

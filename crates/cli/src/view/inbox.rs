@@ -28,7 +28,8 @@ pub(crate) struct InboxLine {
     pub(crate) id: String,
     #[serde(rename = "loop")]
     pub(crate) name: String,
-    pub(crate) round: String,
+    /// None for a question about a loop that never had a round.
+    pub(crate) round: Option<String>,
     pub(crate) kind: String,
     pub(crate) risk: String,
     pub(crate) candidate: Option<String>,
@@ -45,7 +46,7 @@ impl From<InboxRow> for InboxLine {
         Self {
             id: row.id,
             name: row.loop_name,
-            round: row.round,
+            round: Some(row.round).filter(|round| !round.is_empty()),
             kind: row.kind,
             risk: row.risk,
             candidate: row.candidate,
@@ -89,8 +90,8 @@ impl Inbox {
             }
             page.push_str(&line.head(now));
             // A question about a loop or an item hangs on a round, and is not about what that round made.
-            if at < FACTS_MAX && line.is_about_a_candidate() {
-                let report = Story::read(store, &line.round).await?.report();
+            if let Some(round) = line.round.as_ref().filter(|_| at < FACTS_MAX && line.is_about_a_candidate()) {
+                let report = Story::read(store, round).await?.report();
                 page.push_str(&facts(&report));
             }
         }
@@ -132,11 +133,11 @@ pub(crate) fn answered_by(kind: &str, loop_name: &str, round: &str) -> Option<St
 
 impl InboxLine {
     fn is_about_a_candidate(&self) -> bool {
-        answered_by(&self.kind, &self.name, &self.round).is_none()
+        answered_by(&self.kind, &self.name, self.round.as_deref().unwrap_or_default()).is_none()
     }
 
     fn head(&self, now: i64) -> String {
-        let answer = answered_by(&self.kind, &self.name, &self.round);
+        let answer = answered_by(&self.kind, &self.name, self.round.as_deref().unwrap_or_default());
         let answer = answer.map_or(String::new(), |answer| format!("    answer:  {}\n", safe(&answer)));
         let expires = self.expires_ms.map_or(String::new(), |at| match time::until(at, now) {
             gone if gone == "expired" => ", expired: silence is a no".to_owned(),
@@ -192,7 +193,7 @@ mod tests {
         InboxLine {
             id: text(id),
             name: text(name),
-            round: text("r"),
+            round: Some(text("r")),
             kind: text("approval"),
             risk: text(risk),
             candidate: None,

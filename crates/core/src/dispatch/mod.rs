@@ -150,6 +150,39 @@ impl Dispatcher {
         self.timers.first().map(|(at_ms, _)| *at_ms)
     }
 
+    /// The last recorded moment, where a clock that says this is so far behind it that it is not believed.
+    #[must_use]
+    pub fn disbelieved_by(&self, now_ms: i64) -> Option<i64> {
+        (now_ms.saturating_add(CLOCK_TOLERANCE_MS) < self.seen_ms).then_some(self.seen_ms)
+    }
+
+    /// The next moment at which something is due or may start: [`Self::next_wake`] without looks at rounds that run.
+    #[must_use]
+    pub fn next_due(&self) -> Option<i64> {
+        if self.is_draining || self.is_clock_behind {
+            return self.next_wake();
+        }
+        let mut first_ms = None;
+        for (at_ms, key) in &self.timers {
+            if first_ms.is_some_and(|first_ms| first_ms <= *at_ms) {
+                break;
+            }
+            let due_ms = if self.is_stall(key, *at_ms) { self.due_after(key, *at_ms) } else { Some(*at_ms) };
+            first_ms = first_ms.into_iter().chain(due_ms).min();
+        }
+        first_ms
+    }
+
+    /// Whether a loop's timer is set for a look at its round alone.
+    fn is_stall(&self, key: &LoopKey, at_ms: i64) -> bool {
+        let run = self.slots.run(key).filter(|run| !run.is_told_stalled);
+        run.and_then(|run| run.until_ms).is_some_and(|until_ms| until_ms.saturating_add(STALL_MS) == at_ms)
+    }
+
+    fn due_after(&self, key: &LoopKey, at_ms: i64) -> Option<i64> {
+        self.members.get(key)?.next.as_ref().map(|due| due.start_ms).filter(|due_ms| *due_ms >= at_ms)
+    }
+
     /// Every loop that is loaded, by repository and name.
     pub fn loops(&self) -> impl Iterator<Item = &LoopKey> {
         self.members.keys()
@@ -189,7 +222,7 @@ impl Dispatcher {
         if let Some(expected_ms) = self.next_wake().filter(|at| now_ms.saturating_sub(*at) > GAP_MS) {
             self.tell(Notice::Gap { expected_ms, now_ms });
         }
-        let is_behind = now_ms.saturating_add(CLOCK_TOLERANCE_MS) < self.seen_ms;
+        let is_behind = self.disbelieved_by(now_ms).is_some();
         if is_behind && !self.is_clock_behind {
             self.tell(Notice::ClockBehind { now_ms, seen_ms: self.seen_ms });
         }

@@ -62,8 +62,8 @@ impl Engine {
         self.keep_by_hand(keep::event("all-stopped", None, by, why), vec![Change::Flag(flag)]).await
     }
 
-    /// Ends the global stop; says whether there was one. What was due of these loops under it gets its receipts, one each,
-    /// before the stop is gone: no later start finds it and makes up for it.
+    /// Ends the global stop, and takes a clock as it is that was not believed; says whether there was either. What was due of
+    /// these loops under it gets its receipts, one each, before the stop is gone: no later start finds it and makes up for it.
     ///
     /// # Errors
     /// When it cannot be recorded.
@@ -71,9 +71,13 @@ impl Engine {
         let file = StopFile::of(&self.places);
         let flag = self.store.flags().await?.into_iter().find(|flag| flag.name == STOP_FLAG);
         let frozen = flag.map(open::frozen_by).or_else(|| open::frozen_by_file(&file, self.now_ms()));
-        let Some(frozen) = frozen else { return Ok(false) };
-        let mut dispatcher = open::dispatcher(self, Limits::default(), Some(frozen)).await?;
+        let was_frozen = frozen.is_some();
+        let mut dispatcher = open::dispatcher(self, Limits::default(), frozen).await?;
         let now_ms = self.now_ms();
+        let clock = dispatcher.disbelieved_by(now_ms).map(|ahead_ms| (ahead_ms, by.to_owned()));
+        if !was_frozen && clock.is_none() {
+            return Ok(false);
+        }
         let mut commands = dispatcher.step(now_ms, Input::Loops(entries));
         // The end of a stop is also a person's word for a clock that was not believed. Nothing is started here.
         commands.extend(dispatcher.step(now_ms, Input::Thaw));
@@ -82,7 +86,8 @@ impl Engine {
         }
         file.remove()?;
         let changes = vec![Change::FlagGone { name: STOP_FLAG.to_owned() }];
-        self.keep_by_hand(keep::event("thawed", None, by, ""), changes).await?;
+        let event = Some(keep::event("thawed", None, by, ""));
+        keep::write(self.clone(), Keeping { changes, event, clock, ..Keeping::default() }).await?;
         Ok(true)
     }
 

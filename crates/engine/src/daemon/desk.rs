@@ -75,6 +75,8 @@ pub(super) struct Desk {
     /// A reading of the loops that is under way, and who waits for it.
     pub(super) loading: Option<BoxFuture<'static, Result<Loops, EngineError>>>,
     pub(super) reloaders: Vec<Reply<Result<usize, EngineError>>>,
+    /// Who came after that reading had begun: it may have passed what they changed, so they wait for the next.
+    pub(super) late_reloaders: Vec<Reply<Result<usize, EngineError>>>,
     pub(super) stop: StopFile,
     pub(super) frozen: Option<Frozen>,
     /// Whether the store says so too.
@@ -123,7 +125,7 @@ impl Desk {
                 break ended;
             }
             let wake_ms = self.wake_ms();
-            self.told.tell(&News::Sleeps { until_ms: wake_ms });
+            self.told.tell(&News::Sleeps { until_ms: wake_ms, due_ms: self.due_ms() });
             let heard = self.next(wake_ms).await;
             self.take(heard);
         };
@@ -251,6 +253,11 @@ impl Desk {
             Mode::Draining { until_ms } => [Some(until_ms), rewrite].into_iter().flatten().min(),
             Mode::Once | Mode::Cancelling { .. } => None,
         }
+    }
+
+    /// When a loop is due or may start next.
+    fn due_ms(&self) -> Option<i64> {
+        self.dispatcher.next_due().filter(|_| matches!(self.mode, Mode::Running))
     }
 
     /// Whether there is nothing left to do for a daemon that is asked to end.

@@ -4,7 +4,8 @@ use crate::engine::Engine;
 use crate::random;
 use crate::round::bounded;
 use crate::store::{
-    Batch, Change, InboxRow, NewEvent, ReceiptRow, RoundsQuery, ScheduleRow, SignalRow, StoreError, StoreErrorKind,
+    Batch, CLOCK_AHEAD, CLOCK_TAKEN, Change, FlagRow, InboxRow, NewEvent, ReceiptRow, RoundsQuery, ScheduleRow,
+    SignalRow, StoreError, StoreErrorKind,
 };
 use loopwright_core::dispatch::{LoopKey, Paused, Receipt, Signal, Standing, Wait};
 use loopwright_core::hash;
@@ -25,6 +26,8 @@ pub(super) struct Keeping {
     pub(super) question: Option<InboxRow>,
     /// A question that is answered.
     pub(super) answered: Option<String>,
+    /// The clock is right by somebody's word, although this later moment is on record.
+    pub(super) clock: Option<(i64, String)>,
     /// The loops whose rows these are, when they say where loops stand and nothing more.
     pub(super) loops: Option<BTreeSet<LoopKey>>,
 }
@@ -85,6 +88,7 @@ pub(super) async fn write(engine: Engine, mut keeping: Keeping) -> Result<Vec<Re
     keeping.changes.sort_by_key(|change| matches!(change, Change::Receipt(_)));
     keeping.changes.extend(asked(&engine, keeping.question.take()).await?);
     keeping.changes.extend(answered(&engine, keeping.answered.take()).await?);
+    keeping.changes.extend(believed(&engine, keeping.clock.take()).await?);
     match append(&engine, &keeping).await {
         Err(StoreError { kind: StoreErrorKind::Conflict(_), .. }) => {}
         written => return written.map(|()| Vec::new()),
@@ -104,7 +108,7 @@ pub(super) async fn write(engine: Engine, mut keeping: Keeping) -> Result<Vec<Re
     append(&engine, &keeping).await.map(|()| known)
 }
 
-/// A question hangs on a round; a loop that never had one is only told about.
+/// A question hangs on the loop's last round; a loop that never had one is asked about all the same.
 async fn asked(engine: &Engine, question: Option<InboxRow>) -> Result<Option<Change>, StoreError> {
     let Some(question) = question else { return Ok(None) };
     let query = RoundsQuery {
@@ -114,13 +118,27 @@ async fn asked(engine: &Engine, question: Option<InboxRow>) -> Result<Option<Cha
         ..RoundsQuery::default()
     };
     let last = engine.store.rounds(query).await?.pop();
-    Ok(last.map(|last| Change::Inbox(InboxRow { round: last.id, ..question })))
+    let round = last.map(|last| last.id).unwrap_or_default();
+    Ok(Some(Change::Inbox(InboxRow { round, ..question })))
 }
 
 async fn answered(engine: &Engine, id: Option<String>) -> Result<Option<Change>, StoreError> {
     let Some(id) = id else { return Ok(None) };
     let open = engine.store.inbox_item(&id).await?.filter(|row| row.closed_ms.is_none());
     Ok(open.map(|_| Change::InboxClosed { id }))
+}
+
+/// A moment that is on record and was not: no start holds it against the clock any more. Earlier ones of the kind may be later
+/// still.
+async fn believed(engine: &Engine, clock: Option<(i64, String)>) -> Result<Vec<Change>, StoreError> {
+    let Some((ahead_ms, by)) = clock else { return Ok(Vec::new()) };
+    let known = engine.store.flags().await?.into_iter().find(|flag| flag.name == CLOCK_AHEAD);
+    let ahead_ms = known.map_or(ahead_ms, |flag| flag.at_ms.max(ahead_ms));
+    let flag = |name: &str, at_ms| {
+        let why = "the clock is right, by a person's word".to_owned();
+        Change::Flag(FlagRow { name: name.to_owned(), at_ms, actor: by.clone(), why })
+    };
+    Ok(vec![flag(CLOCK_TAKEN, engine.now_ms()), flag(CLOCK_AHEAD, ahead_ms)])
 }
 
 async fn is_taken(engine: &Engine, repo: &str, loop_name: &str, key: &str) -> Result<bool, StoreError> {

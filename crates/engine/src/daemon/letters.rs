@@ -7,7 +7,7 @@ use super::desk::{Desk, Mode};
 use super::fleet::Loops;
 use super::keep::{self, Keeping};
 use super::mail::{Mail, Occupied, Reply};
-use super::perform::Job;
+use super::perform::{AGAIN_MS, Job};
 use super::permit::Permit;
 use super::rounds::Slot;
 use super::told::News;
@@ -50,17 +50,20 @@ impl Desk {
             }
             Mail::Raised(key) => self.raised(key),
             Mail::GoOn { key, round } => self.agenda.put(self.now_ms(), Errand::Resume { key, round }),
+            Mail::LeftOpen { key, round } => self.left_open(key, round),
             Mail::Expires(at_ms) => self.agenda.put_first(at_ms, Errand::Expire),
         }
     }
 
     fn reload(&mut self, reply: Reply<Result<usize, EngineError>>) {
-        self.reloaders.push(reply);
+        self.late_reloaders.push(reply);
         self.load();
     }
 
+    /// One reading at a time, so that none takes the place of a later one.
     fn load(&mut self) {
         if self.loading.is_none() {
+            self.reloaders.append(&mut self.late_reloaders);
             let fleet = Arc::clone(&self.fleet);
             self.loading = Some(Box::pin(async move { fleet.load().await }));
         }
@@ -83,6 +86,9 @@ impl Desk {
         for reply in std::mem::take(&mut self.reloaders) {
             // Whoever asked may have gone.
             let _ = reply.send(answer.clone().map_err(EngineError::Daemon));
+        }
+        if !self.late_reloaders.is_empty() {
+            self.load();
         }
     }
 
@@ -151,7 +157,8 @@ impl Desk {
             return drop(reply.send(Err(error)));
         }
         let changes = vec![Change::FlagGone { name: STOP_FLAG.to_owned() }];
-        self.keep(Keeping { changes, event: Some(keep::event("thawed", None, by, "")), ..Keeping::default() });
+        let clock = self.dispatcher.disbelieved_by(self.now_ms()).map(|ahead_ms| (ahead_ms, by.to_owned()));
+        self.keep(Keeping { changes, event: Some(keep::event("thawed", None, by, "")), clock, ..Keeping::default() });
         self.line.extend([Job::Thaw, Job::Answer(reply)]);
     }
 
@@ -225,16 +232,27 @@ impl Desk {
         });
     }
 
+    /// An answer that broke off: what it began is gone on with as after a restart, when the store has had a moment.
+    fn left_open(&mut self, key: LoopKey, round: String) {
+        self.agenda.put(self.now_ms().saturating_add(AGAIN_MS), Errand::Retake { key, round });
+    }
+
     /// Closes questions that nobody answered in time, and looks when the next one is due.
     pub(super) fn expire(&mut self) {
         let (engine, fleet, told, post) =
             (self.engine.clone(), Arc::clone(&self.fleet), Arc::clone(&self.told), self.post.clone());
         self.rounds.spawn_aside(async move {
-            for round in engine.expired().await.unwrap_or_default() {
+            let again_ms = engine.now_ms().saturating_add(AGAIN_MS);
+            let expired = engine.expired().await;
+            let mut next_ms = expired.is_err().then_some(again_ms);
+            for round in expired.unwrap_or_default() {
                 let ended = engine.let_expire(&round, fleet.as_ref()).await.map(|round| round.outcome());
+                // One that could not be closed now is tried again.
+                next_ms = next_ms.or(ended.is_err().then_some(again_ms));
                 told.tell(&News::Taken(Taken { what: Takeover::Expired, round, loop_name: None, ended }));
             }
-            if let Ok(Some(at_ms)) = next_expiry(&engine).await {
+            let later = next_expiry(&engine).await.unwrap_or(Some(again_ms));
+            if let Some(at_ms) = next_ms.into_iter().chain(later).min() {
                 let _ = post.send(Mail::Expires(at_ms));
             }
         });

@@ -88,6 +88,11 @@ pub(super) enum Mail {
         key: LoopKey,
         round: String,
     },
+    /// A round may be open on record with nobody at it.
+    LeftOpen {
+        key: LoopKey,
+        round: String,
+    },
     /// The next question expires then.
     Expires(i64),
 }

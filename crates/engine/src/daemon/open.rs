@@ -68,6 +68,7 @@ pub(super) async fn open(
         agenda: Agenda::default(),
         loading: None,
         reloaders: Vec::new(),
+        late_reloaders: Vec::new(),
         stop,
         frozen,
         is_flagged,

@@ -20,7 +20,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// A start that did not succeed is tried again after this.
-const AGAIN_MS: i64 = 5_000;
+pub(super) const AGAIN_MS: i64 = 5_000;
 /// A write that failed is tried again after a second, then after twice as long each time, up to this.
 const REWRITE_MAX_MS: i64 = 60_000;
 /// So long rows wait at most for others to come along.

@@ -13,7 +13,7 @@ use loopwright_core::BoxFuture;
 use loopwright_core::dispatch::{End, LoopKey};
 use loopwright_core::hash;
 use loopwright_core::outcome::RoundOutcome;
-use loopwright_core::round::{Phase, Round};
+use loopwright_core::round::{Phase, Round, Started};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -116,6 +116,12 @@ impl Porter for Doorman {
                 let _ = self.post.send(Mail::Rested(Box::new(rest)));
             }
         })
+    }
+
+    fn left(&self, started: &Started) {
+        let (key, round) = (LoopKey::new(&started.repo, &started.spec.name), started.round.clone());
+        // A daemon that has ended finds it when it starts again.
+        let _ = self.post.send(Mail::LeftOpen { key, round });
     }
 
     fn followers(&self, repo: &str, loop_name: &str) -> Vec<Arc<str>> {

@@ -9,7 +9,7 @@ use crate::error::EngineError;
 use crate::live::By;
 use crate::proc::Cancel;
 use crate::round::{DueRecord, RunRequest, chain};
-use crate::store::{StoreError, StoreErrorKind};
+use crate::store::{RoundRow, StoreError, StoreErrorKind};
 use loopwright_core::budget::Reservation;
 use loopwright_core::dispatch::{LoopKey, Start};
 use std::sync::Arc;
@@ -97,7 +97,7 @@ impl Work {
     /// A round that an earlier engine left, or that this one could not go on with.
     pub(super) async fn retake(self, round: String) -> Finished {
         match self.engine.store.round(&round).await {
-            Ok(Some(row)) if row.ended_ms.is_some() => return Finished::Rested,
+            Ok(Some(row)) if is_at_rest(&row) => return Finished::Rested,
             Ok(_) => {}
             Err(error) => return left(&error.into()),
         }
@@ -108,7 +108,7 @@ impl Work {
     /// A round of somebody who has gone: it was never born, it rests, or it was left.
     pub(super) async fn look_after(self, round: String) -> Finished {
         match self.engine.store.round(&round).await {
-            Ok(Some(row)) if row.ended_ms.is_none() && !matches!(row.phase.as_str(), "waiting" | "suspended") => {
+            Ok(Some(row)) if !is_at_rest(&row) => {
                 Finished::Left { why: "whoever began it has gone".to_owned(), again: Again::Soon }
             }
             Ok(_) => Finished::Rested,
@@ -139,6 +139,10 @@ impl Work {
         engine.go_on_by(round, ACTOR, nothing, &bind, &(), &self.cancel, By::Dispatcher).await?;
         Ok(())
     }
+}
+
+fn is_at_rest(row: &RoundRow) -> bool {
+    row.ended_ms.is_some() || matches!(row.phase.as_str(), "waiting" | "suspended")
 }
 
 /// What became of a claim.

@@ -175,5 +175,7 @@ pub enum News {
     Sleeps {
         /// The moment.
         until_ms: Option<i64>,
+        /// When a loop is due or may start next.
+        due_ms: Option<i64>,
     },
 }

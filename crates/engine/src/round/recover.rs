@@ -117,16 +117,18 @@ impl Engine {
         if matches!(event, Event::Resumed(_)) && run.workspace.is_none() {
             return Err(EngineError::WorkGone(id.to_owned()));
         }
-        let actions = match run.apply(event, Vec::new()).await {
-            Ok(actions) => actions,
-            Err(Trouble::Fatal(EngineError::History { source, .. })) => {
-                return Err(EngineError::Stale(source.to_string()));
+        let is_placed = goes_on(&event) || matches!(event, Event::Broke(_));
+        match run.answered(event).await {
+            Err(error) if !is_placed && !matches!(error, EngineError::Stale(_)) => {
+                // It has no place that would tell of it: a daemon is told to look after it.
+                if let Some(porter) = self.live.porter() {
+                    porter.left(&run.round.facts().started);
+                }
+                Err(error)
             }
-            Err(trouble) => run.trouble(trouble).await?,
-        };
-        run.drive(actions).await?;
-        run.tidy().await;
-        Ok(run.rested().await)
+            Err(error) => Err(error),
+            Ok(()) => Ok(run.rested().await),
+        }
     }
 
     /// A round that goes on needs its loop's place as a new one does; an answer to one that rests only ends it.
@@ -137,12 +139,17 @@ impl Engine {
         cancel: &Cancel,
         by: By,
     ) -> Result<Option<Box<dyn Stay>>, EngineError> {
-        if !matches!(event, Event::Recovered | Event::Resumed(_)) {
+        if !goes_on(event) {
             return Ok(None);
         }
         let arrival = arrival(&round.facts().started, &round.facts().items, self.now_ms(), Pick::Every);
         Ok(self.live.admit(by, arrival, cancel).await?.stay)
     }
+}
+
+/// Whether a round that gets this goes on, and needs its loop's place for it.
+fn goes_on(event: &Event) -> bool {
+    matches!(event, Event::Recovered | Event::Resumed(_))
 }
 
 /// A repository that is not where it was, by what the record says of it.
@@ -156,6 +163,22 @@ fn gone(round: &Round) -> UserRepo {
         work_tree,
         id: facts.started.repo.clone(),
         format: if is_long { ObjectFormat::Sha256 } else { ObjectFormat::Sha1 },
+    }
+}
+
+impl Run<'_> {
+    /// Takes an event in and does what follows, up to the next rest.
+    async fn answered(&mut self, event: Event) -> Result<(), EngineError> {
+        let actions = match self.apply(event, Vec::new()).await {
+            Ok(actions) => actions,
+            Err(Trouble::Fatal(EngineError::History { source, .. })) => {
+                return Err(EngineError::Stale(source.to_string()));
+            }
+            Err(trouble) => self.trouble(trouble).await?,
+        };
+        self.drive(actions).await?;
+        self.tidy().await;
+        Ok(())
     }
 }
 

@@ -29,6 +29,11 @@ pub(super) const ALL: &[Migration] = &[
         sqlite: include_str!("../../migrations/0003.sqlite.sql"),
         postgres: include_str!("../../migrations/0003.postgres.sql"),
     },
+    Migration {
+        common: include_str!("../../migrations/0004.sql"),
+        sqlite: include_str!("../../migrations/0004.sqlite.sql"),
+        postgres: include_str!("../../migrations/0004.postgres.sql"),
+    },
 ];
 
 /// The newest version in a list.

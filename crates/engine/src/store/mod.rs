@@ -37,7 +37,9 @@ pub use rows::{
     Batch, Change, InboxQuery, InboxRow, ItemRow, LoopRow, NewEvent, OutboxRow, RoundRow, RoundsQuery, RoundsWhich,
     StatsChange, StoredEvent,
 };
-pub use time::{Aged, AgedBefore, FlagRow, MemoryRow, ReceiptRow, ReceiptsQuery, ScheduleRow, SignalRow};
+pub use time::{
+    Aged, AgedBefore, CLOCK_AHEAD, CLOCK_TAKEN, FlagRow, MemoryRow, ReceiptRow, ReceiptsQuery, ScheduleRow, SignalRow,
+};
 pub use verify::{Broken, VerifyReport};
 
 /// What every method of the store answers with: a boxed future, so that the trait can be an object.

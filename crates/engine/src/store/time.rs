@@ -166,10 +166,19 @@ pub(super) const SCHEDULES: &str = "WHERE (repo, loop_name) > ($1, $2) ORDER BY 
 pub(super) const SIGNALS_PENDING: &str = "WHERE taken_ms IS NULL ORDER BY at_ms, repo, loop_name, \"key\" LIMIT $1";
 pub(super) const MEMORY: &str = "WHERE repo = $1 AND loop_name = $2 ORDER BY at_ms DESC, \"key\" DESC LIMIT $3";
 pub(super) const FLAGS: &str = "ORDER BY name";
-/// The latest moment that anything was recorded for; each part is one step into an index.
+/// The flag whose moment is that of a person's word that the clock is right, although something later is on record.
+pub const CLOCK_TAKEN: &str = "clock-taken";
+/// The flag whose moment is the latest that was on record then.
+pub const CLOCK_AHEAD: &str = "clock-ahead";
+
+/// The latest moment that anything was recorded for; each part is one step into an index. Receipts do not say in which order
+/// they were written, so those between a person's word for the clock and what was on record before it do not count.
 pub(super) const LAST_MS: &str = "SELECT MAX(at_ms) FROM (\
      SELECT at_ms FROM events WHERE seq = (SELECT MAX(seq) FROM events) \
-     UNION ALL SELECT MAX(at_ms) FROM receipts) recorded";
+     UNION ALL SELECT MAX(at_ms) FROM receipts WHERE at_ms <= \
+         COALESCE((SELECT at_ms FROM flags WHERE name = 'clock-taken'), 9223372036854775807) \
+     UNION ALL SELECT MAX(at_ms) FROM receipts WHERE at_ms > \
+         COALESCE((SELECT at_ms FROM flags WHERE name = 'clock-ahead'), 9223372036854775807)) recorded";
 
 /// The `WHERE … LIMIT` of a page of receipts with its values.
 pub(super) fn receipts_page(query: &ReceiptsQuery, limit: i64) -> (String, Vec<Arg<'_>>) {

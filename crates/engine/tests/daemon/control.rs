@@ -118,3 +118,27 @@ async fn a_loop_that_is_added_begins_now_and_one_that_is_taken_away_ends() {
     assert_eq!(show.ear.count("started old"), 1);
     show.close().await;
 }
+
+#[tokio::test]
+async fn a_reload_that_is_asked_for_while_one_is_under_way_sees_what_has_changed_since() {
+    let stage = Stage::new(vec![every("look", "")]).await;
+    let show = stage.open().await;
+    stage.troop.slow_down();
+    let reload = || {
+        let daemon = show.daemon.clone();
+        tokio::spawn(async move { daemon.reload().await.expect("read") })
+    };
+    let first = reload();
+    stage.troop.loads(2).await;
+    stage.troop.set(vec![every("look", ""), every("more", "")]);
+    let second = reload();
+    // It has been heard when the daemon answers what was asked after it.
+    tokio::task::yield_now().await;
+    show.daemon.snapshot().await.expect("at work");
+    stage.troop.let_load();
+    assert_eq!(first.await.expect("no panic"), 1);
+    stage.troop.loads(3).await;
+    stage.troop.let_load();
+    assert_eq!(second.await.expect("no panic"), 2, "the first reading had passed the change");
+    show.close().await;
+}

@@ -112,6 +112,93 @@ async fn a_round_that_its_provider_keeps_from_work_goes_on_at_the_reset_also_aft
 }
 
 #[tokio::test]
+async fn a_round_that_could_not_go_on_beside_another_does_when_that_has_ended() {
+    let stage = Stage::new(vec![every("look", "daily 06:00")]).await;
+    stage.troop.troupe.play("look", Play::Later(T0 + 9 * HOUR));
+    let mut show = stage.open().await;
+    stage.at(6 * HOUR);
+    show.ear.hears("ended look rate-limited").await;
+    show.settled().await;
+    stage.troop.troupe.play("look", Play::Hang);
+    let (engine, request, bind) = (show.engine.clone(), stage.troop.request("look"), stage.troop.bindings());
+    let by_hand = tokio::spawn(async move { engine.run(request, &bind, &(), &Cancel::new()).await.map(drop) });
+    stage.troop.troupe.begun_times(2).await;
+    stage.at(9 * HOUR + MINUTE);
+    // Its moment comes and goes: the loop's place is taken.
+    while show.daemon.snapshot().await.expect("at work").next_wake_ms.is_some_and(|at| at <= T0 + 9 * HOUR + MINUTE) {
+        show.ear.hears("sleeps").await;
+    }
+    assert_eq!(stage.troop.troupe.starts().len(), 2);
+    stage.troop.troupe.play("look", Play::Report);
+    stage.troop.troupe.let_go();
+    by_hand.await.expect("no panic").expect("a round");
+    show.ear.hears("ended look reported").await;
+    show.ear.hears("ended look reported").await;
+    show.settled().await;
+    let outcomes: Vec<_> = show.rounds().await.into_iter().map(|round| round.outcome).collect();
+    assert_eq!(outcomes, [Some("reported".to_owned()), Some("reported".to_owned())], "both have ended");
+    show.close().await;
+}
+
+#[tokio::test]
+async fn a_clock_that_was_far_ahead_is_forgiven_once_and_for_all_by_one_word() {
+    let stage = Stage::new(vec![every("look", "every 1h")]).await;
+    let mut show = stage.open().await;
+    stage.at(HOUR);
+    show.ear.hears("ended look reported").await;
+    stage.at(30 * 24 * HOUR);
+    show.ear.hears("ended look reported").await;
+    show.settled().await;
+    show.close().await;
+    stage.at(2 * HOUR + MINUTE);
+    let mut show = stage.open().await;
+    assert_eq!(show.ear.count("said(clockbehind"), 1, "a month on record is held against the clock");
+    show.daemon.thaw("ada").await.expect("thawed");
+    show.close().await;
+    for hour in 3..=4 {
+        let mut show = stage.open().await;
+        assert_eq!(show.ear.count("said(clockbehind"), 0, "it was said that the clock is right");
+        stage.at(hour * HOUR);
+        show.ear.hears("ended look reported").await;
+        show.settled().await;
+        show.close().await;
+    }
+    let mut show = stage.open().await;
+    let fates = show.fates(&stage.key("look")).await;
+    assert_eq!(fates, ["60 started", "120 coalesced x718", "180 started", "240 started", "43200 started"]);
+    // What is recorded from now on counts again: a clock that goes back is not believed.
+    stage.at(31 * 24 * HOUR);
+    show.ear.hears("ended look reported").await;
+    show.settled().await;
+    show.close().await;
+    stage.at(5 * HOUR);
+    let mut show = stage.open().await;
+    assert_eq!(show.ear.count("said(clockbehind"), 1);
+    show.close().await;
+}
+
+#[tokio::test]
+async fn a_clock_that_is_not_believed_is_taken_as_it_is_without_a_daemon_too() {
+    let stage = Stage::new(vec![every("look", "every 1h")]).await;
+    let mut show = stage.open().await;
+    stage.at(30 * 24 * HOUR);
+    show.ear.hears("ended look reported").await;
+    show.settled().await;
+    show.close().await;
+    stage.at(HOUR);
+    let engine = loopwright::Engine::open(stage.settings()).await.expect("the state directory is free");
+    let entries = loopwright::daemon::Fleet::load(&*stage.troop).await.expect("loops").entries;
+    assert!(engine.thaw_all(entries.clone(), "ada").await.expect("thawed"), "the clock was not believed");
+    assert!(!engine.thaw_all(entries, "ada").await.expect("nothing is to be done"));
+    engine.close().await.expect("closed");
+    let mut show = stage.open().await;
+    assert_eq!(show.ear.count("said(clockbehind"), 0);
+    stage.at(2 * HOUR);
+    show.ear.hears("started look due:2026-05-01T02:00:00Z").await;
+    show.close().await;
+}
+
+#[tokio::test]
 async fn proposals_that_were_open_before_a_restart_hold_a_loop_back_after_it() {
     let stage = Stage::new(vec![every("look", "every 1h")]).await;
     let mut show = stage.open().await;

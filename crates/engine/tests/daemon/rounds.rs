@@ -40,6 +40,30 @@ async fn a_loop_that_cannot_be_prepared_has_a_receipt_that_says_so_and_others_go
 }
 
 #[tokio::test]
+async fn a_loop_that_pauses_itself_before_its_first_round_asks_too() {
+    let stage = Stage::new(vec![every("bent", "every 6h")]).await;
+    stage.troop.break_file("bent");
+    let mut show = stage.open().await;
+    for start in 1..=3 {
+        stage.at(start * 6 * HOUR);
+        show.ear.hears("kept bent failed").await;
+        show.settled().await;
+    }
+    show.ear.hears("asked bent").await;
+    show.settled().await;
+    let asked = async |show: &Show| {
+        let open = show.engine.store().inbox(loopwright::store::InboxQuery::Open(10)).await.expect("inbox");
+        open.into_iter().map(|row| (row.kind, row.round, row.loop_name)).collect::<Vec<_>>()
+    };
+    assert_eq!(asked(&show).await, [("loop-paused".to_owned(), String::new(), "bent".to_owned())]);
+    show.close().await;
+    let show = stage.open().await;
+    show.daemon.resume(&stage.key("bent"), "ada").await.expect("resumed");
+    assert_eq!(asked(&show).await, []);
+    show.close().await;
+}
+
+#[tokio::test]
 async fn the_same_failure_three_times_pauses_the_loop_and_asks() {
     let stage = Stage::new(vec![every("look", "every 6h")]).await;
     stage.troop.troupe.play("look", Play::Fail);

@@ -1,10 +1,12 @@
 //! A store that fails: what was decided is not lost, and not done twice.
 
+use crate::common::{judge, mender, mending};
 use crate::world::*;
-use loopwright::Settings;
 use loopwright::daemon::{Fleet, Prepared};
 use loopwright::proc::Cancel;
+use loopwright::round::Bindings;
 use loopwright::seam::{Moment, Seam, SeamFault, SeamHook};
+use loopwright::{LoopLevel, Settings};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -112,6 +114,24 @@ async fn a_stop_is_in_effect_at_once_also_behind_a_write_that_fails() {
 }
 
 #[tokio::test]
+async fn a_start_that_waited_for_a_write_is_not_made_when_everything_was_stopped_meanwhile() {
+    let (stage, faults, mut show) = stage().await;
+    faults.before.store(1, Ordering::SeqCst);
+    // The moments before the last are settled first, and the start comes after that is durable.
+    stage.at(5 * HOUR);
+    show.ear.hears("unkept").await;
+    let daemon = show.daemon.clone();
+    let stop = tokio::spawn(async move { daemon.freeze("ada", "smoke").await });
+    show.ear.hears("frozen ada smoke").await;
+    stage.at(5 * HOUR + MINUTE);
+    stop.await.expect("no panic").expect("it is on record by now");
+    show.settled().await;
+    assert_eq!((show.rounds().await.len(), stage.troop.troupe.starts().len()), (0, 0), "nothing begins under a stop");
+    assert_eq!(show.ear.count("starting"), 0, "nor is anything asked for it");
+    show.close().await;
+}
+
+#[tokio::test]
 async fn a_clock_that_is_set_back_does_not_hold_up_a_write_for_as_long() {
     let (stage, faults, mut show) = stage().await;
     faults.before.store(1, Ordering::SeqCst);
@@ -121,6 +141,45 @@ async fn a_clock_that_is_set_back_does_not_hold_up_a_write_for_as_long() {
     let row = show.engine.store().schedule(&stage.key("look").repo, "look").await.expect("read").expect("it stands");
     assert_eq!(row.paused_ms, None);
     assert!(show.ear.count("unkept") == 1);
+    show.close().await;
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_is_gone_on_with_by_the_running_daemon() {
+    let mut spec = mending(LoopLevel::L2Assisted);
+    spec.name = "look".to_owned();
+    let stage = Stage::new(vec![spec]).await;
+    let faults = Arc::new(Faults::default());
+    let hook = Arc::clone(&faults) as Arc<dyn SeamHook>;
+    let mut show = stage.open_with(Settings { seam: Seam::hooked(hook), ..stage.settings() }).await;
+    let (maker, checker) = (Arc::new(mender()), Some(Arc::new(judge("pass", 5)) as _));
+    let bind = Bindings { maker, checker, ..stage.troop.bindings() };
+    let waiting = show.engine.run(stage.troop.request("look"), &bind, &(), &Cancel::new()).await.expect("a round");
+    assert_eq!(waiting.exit, Some(10), "{:?}", waiting.reasons);
+    let candidate = waiting.candidate.clone().expect("it has one");
+    show.settled().await;
+    // The yes is durable and its answer is lost, so nothing was sent.
+    faults.after.store(1, Ordering::SeqCst);
+    let broken = show.engine.approve(&waiting.round, &candidate, "ada", &bind, &()).await;
+    broken.map(drop).expect_err("it broke off");
+    show.daemon.snapshot().await.expect("it has heard of that");
+    stage.at(MINUTE);
+    show.ear.hears("ended look shipped").await;
+    show.settled().await;
+    assert_eq!(show.rounds().await[0].outcome.as_deref(), Some("shipped"));
+    let pulls = std::fs::read_dir(stage.world.forge().join("pulls")).expect("pulls").count();
+    assert_eq!(pulls, 1, "once");
+    // A yes that never became durable leaves the question as it is.
+    let second = show.engine.run(stage.troop.request("look"), &bind, &(), &Cancel::new()).await.expect("a round");
+    let candidate = second.candidate.clone().expect("it has one");
+    faults.before.store(1, Ordering::SeqCst);
+    show.engine.approve(&second.round, &candidate, "ada", &bind, &()).await.map(drop).expect_err("it broke off");
+    show.daemon.snapshot().await.expect("it has heard of that");
+    stage.at(2 * MINUTE);
+    show.ear.hears("ended look").await;
+    show.settled().await;
+    assert_eq!(show.engine.store().round(&second.round).await.expect("read").expect("a round").phase, "waiting");
+    show.engine.approve(&second.round, &candidate, "ada", &bind, &()).await.expect("it can be said again");
     show.close().await;
 }
 

@@ -33,6 +33,20 @@ async fn round_that_outlives_its_own_limit_is_told_once_and_keeps_its_place() {
 }
 
 #[tokio::test]
+async fn what_is_told_as_next_is_a_due_moment_and_no_look_at_a_round() {
+    let mut spec = every("slow", "every 1h");
+    spec.timeout = Some(Span::secs(600));
+    let stage = Stage::new(vec![spec, every("rare", "every 5h")]).await;
+    stage.troop.troupe.play("slow", Play::Hang);
+    let mut show = stage.open().await;
+    stage.at(HOUR);
+    // It looks after the round's own limit first.
+    show.ear.hears(&format!("sleeps {} due {}", HOUR + 15 * MINUTE, 2 * HOUR)).await;
+    show.ear.hears("started slow").await;
+    show.close().await;
+}
+
+#[tokio::test]
 async fn time_in_which_nobody_looked_is_told_with_both_its_ends() {
     let stage = Stage::new(vec![every("look", "every 1h")]).await;
     let mut show = stage.open().await;

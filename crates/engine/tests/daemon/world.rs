@@ -15,6 +15,7 @@ use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use loopwright_core::round::{Item, Started as Birth};
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
@@ -130,6 +131,10 @@ pub(crate) struct Troop {
     broken: Mutex<HashSet<String>>,
     /// Loops whose probe never answers.
     silent: Mutex<HashSet<String>>,
+    /// Whether readings of the loops come back only when they are let go, and how many have begun.
+    is_slow: AtomicBool,
+    go: Notify,
+    loads: watch::Sender<usize>,
     /// What the probes of loops find.
     found: Mutex<HashMap<String, Vec<String>>>,
     repo: (PathBuf, String),
@@ -162,6 +167,22 @@ impl Troop {
         found.into_iter().map(|key| Item { key, title: None, data: None }).collect()
     }
 
+    /// From now on readings of the loops come back when [`Self::let_load`] is called, once each.
+    pub(crate) fn slow_down(&self) {
+        self.is_slow.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn let_load(&self) {
+        self.go.notify_one();
+    }
+
+    /// Until so many readings have begun.
+    pub(crate) async fn loads(&self, times: usize) {
+        let mut loads = self.loads.subscribe();
+        let begun = tokio::time::timeout(PATIENCE, loads.wait_for(|loads| *loads >= times)).await;
+        drop(begun.expect("loops are read").expect("the troop lives"));
+    }
+
     /// From now on the loop cannot be prepared.
     pub(crate) fn break_file(&self, name: &str) {
         self.broken.lock().expect("no test panicked here").insert(name.to_owned());
@@ -189,6 +210,10 @@ impl Fleet for Troop {
     fn load(&self) -> BoxFuture<'_, Result<Loops, EngineError>> {
         Box::pin(async move {
             let specs = self.specs.lock().expect("no test panicked here").clone();
+            self.loads.send_modify(|loads| *loads += 1);
+            if self.is_slow.load(Ordering::SeqCst) {
+                self.go.notified().await;
+            }
             let mut loops = Loops::default();
             for spec in specs {
                 let spec = spec.check().expect("a good spec");
@@ -266,7 +291,10 @@ fn lines(news: &News) -> Vec<String> {
         News::Thawed => "thawed".to_owned(),
         News::Draining { running, .. } => format!("draining {running}"),
         News::Fenced { .. } => "fenced".to_owned(),
-        News::Sleeps { until_ms } => format!("sleeps {}", until_ms.map_or("-".to_owned(), |at| (at - T0).to_string())),
+        News::Sleeps { until_ms, due_ms } => {
+            let after = |at: &Option<i64>| at.map_or("-".to_owned(), |at| (at - T0).to_string());
+            format!("sleeps {} due {}", after(until_ms), after(due_ms))
+        }
         other => format!("{other:?}").to_lowercase(),
     };
     vec![line]
@@ -335,6 +363,9 @@ impl Stage {
             specs: Mutex::new(specs),
             broken: Mutex::default(),
             silent: Mutex::default(),
+            is_slow: AtomicBool::new(false),
+            go: Notify::new(),
+            loads: watch::Sender::new(0),
             found: Mutex::default(),
             repo: (world.repo.path().to_owned(), repo.id),
             troupe: Troupe::default(),

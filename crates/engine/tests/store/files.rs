@@ -224,7 +224,9 @@ async fn truncated_empty_or_foreign_file_is_refused_and_kept() {
     let (bytes, events) = history(&Place::sqlite()).await;
     for part in [0, 1, 50, 99, 100, 512, 4095, 4096, 8192, bytes.len() / 2, bytes.len() - 4096, bytes.len() - 1] {
         let found = look(&bytes[..part], &events).await;
-        assert_eq!(found, Found::AtTheDoor, "cut to {part} bytes of {}", bytes.len());
+        // A last byte of nothing is read as nothing when it is not there.
+        let expected = if part + 1 == bytes.len() && bytes[part] == 0 { Found::Harmless } else { Found::AtTheDoor };
+        assert_eq!(found, expected, "cut to {part} bytes of {}", bytes.len());
     }
     assert_eq!(look(b"dear diary", &events).await, Found::AtTheDoor);
     assert_eq!(look(&vec![0; 65536], &events).await, Found::AtTheDoor);
@@ -247,10 +249,10 @@ async fn database_of_somebody_else_is_not_filled_with_our_tables() {
 async fn newer_store_is_refused_without_a_byte_written() {
     let place = Place::sqlite();
     history(&place).await;
-    place.tamper("UPDATE meta SET schema_version = 4").await.expect("a newer loopwright");
+    place.tamper("UPDATE meta SET schema_version = 5").await.expect("a newer loopwright");
     let before = std::fs::read(place.file()).expect("the file");
     let Err(refused) = place.open(Mode::Own(OwnerInfo::current(1))).await else { panic!("it was opened") };
-    assert_eq!(refused.kind, StoreErrorKind::Newer { found: 4, known: 3 });
+    assert_eq!(refused.kind, StoreErrorKind::Newer { found: 5, known: 4 });
     assert!(std::fs::read(place.file()).expect("the file") == before);
     let log = std::fs::metadata(place.file().with_file_name("store.db-wal"));
     assert!(log.is_ok_and(|log| log.len() == 0), "a reader makes an empty log and writes nothing");
@@ -301,6 +303,8 @@ async fn store_of_version_one_is_read_by_this_version() {
     let report = store.verify().await.expect("verify");
     assert_eq!((report.events, report.broken), (4, None));
     assert_eq!(store.round("r1").await.expect("round").expect("the round").summary, "fix it");
+    let asked = store.inbox_item("q1").await.expect("read").expect("the question is still there");
+    assert_eq!((asked.round.as_str(), asked.summary.as_str()), ("r1", "ship?"));
     assert_eq!(store.append(batch("r1", 2, "later")).await.expect("append"), 3);
     // What its rounds had spent is in the ledger, on the day on which they began.
     let old = store.ledger("r0").await.expect("ledger");

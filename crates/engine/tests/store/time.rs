@@ -1,8 +1,8 @@
 //! What both databases must do alike about time: schedules, receipts, signals, flags and memory.
 
 use loopwright::store::{
-    Aged, AgedBefore, Batch, Change, ReceiptRow, ReceiptsQuery, RoundRow, ScheduleRow, SignalRow, Store as _,
-    StoreError, StoreErrorKind,
+    Aged, AgedBefore, Batch, CLOCK_AHEAD, CLOCK_TAKEN, Change, FlagRow, InboxRow, ReceiptRow, ReceiptsQuery, RoundRow,
+    ScheduleRow, SignalRow, Store as _, StoreError, StoreErrorKind,
 };
 
 use super::place::Place;
@@ -281,4 +281,28 @@ pub(crate) async fn latest_moment_is_that_of_the_last_event_or_receipt(place: Pl
     assert_eq!(store.last_ms().await.expect("an event's"), Some(1_000));
     store.append(rows([Change::Receipt(receipt("due:a", 5_000, "missed"))])).await.expect("append");
     assert_eq!(store.last_ms().await.expect("a receipt's"), Some(5_000));
+}
+
+pub(crate) async fn moment_that_a_person_did_not_believe_is_not_the_latest_any_more(place: Place) {
+    let store = place.own().await;
+    let flags = |taken_ms: i64, ahead_ms: i64| {
+        let flag = |name: &str, at_ms| {
+            Change::Flag(FlagRow { name: name.to_owned(), at_ms, actor: "ada".to_owned(), why: String::new() })
+        };
+        rows([flag(CLOCK_TAKEN, taken_ms), flag(CLOCK_AHEAD, ahead_ms)])
+    };
+    let moments = [2_000, 90_000].map(|at_ms| Change::Receipt(receipt(&format!("due:{at_ms}"), at_ms, "missed")));
+    store.append(rows(moments)).await.expect("append");
+    assert_eq!(store.last_ms().await.expect("read"), Some(90_000));
+    store.append(flags(3_000, 90_000)).await.expect("append");
+    assert_eq!(store.last_ms().await.expect("read"), Some(2_000), "what was ahead does not count");
+    store.append(rows([Change::Receipt(receipt("due:later", 90_001, "missed"))])).await.expect("append");
+    assert_eq!(store.last_ms().await.expect("read"), Some(90_001), "what is later than that does");
+}
+
+pub(crate) async fn question_about_a_loop_needs_no_round(place: Place) {
+    let store = place.own().await;
+    let question = InboxRow { kind: "loop-paused".to_owned(), ..question("l-1", "") };
+    store.append(rows([Change::Inbox(question.clone())])).await.expect("append");
+    assert_eq!(store.inbox_item("l-1").await.expect("read"), Some(question));
 }

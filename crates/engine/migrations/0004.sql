@@ -1,0 +1,1 @@
+-- Version 4 of the store, for both databases: a question may be about a loop that never had a round.
