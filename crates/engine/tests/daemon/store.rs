@@ -114,6 +114,35 @@ async fn a_stop_is_in_effect_at_once_also_behind_a_write_that_fails() {
 }
 
 #[tokio::test]
+async fn silence_is_a_no_at_its_moment_also_when_that_cannot_be_written_at_once() {
+    let mut spec = mending(LoopLevel::L2Assisted);
+    spec.name = "look".to_owned();
+    let stage = Stage::new(vec![spec]).await;
+    let faults = Arc::new(Faults::default());
+    let hook = Arc::clone(&faults) as Arc<dyn SeamHook>;
+    let approval = std::time::Duration::from_secs(3_600);
+    let mut show = stage.open_with(Settings { seam: Seam::hooked(hook), approval, ..stage.settings() }).await;
+    let (maker, checker) = (Arc::new(mender()), Some(Arc::new(judge("pass", 5)) as _));
+    let bind = Bindings { maker, checker, ..stage.troop.bindings() };
+    let waiting = show.engine.run(stage.troop.request("look"), &bind, &(), &Cancel::new()).await.expect("a round");
+    show.settled().await;
+    let phase = async |show: &Show| show.engine.store().round(&waiting.round).await.expect("read").expect("it").phase;
+    stage.at(HOUR - 1);
+    show.daemon.snapshot().await.expect("at work");
+    assert_eq!(phase(&show).await, "waiting", "there is time left");
+    faults.before.store(1, Ordering::SeqCst);
+    stage.at(HOUR);
+    show.ear.hears("taken(taken { what: expired").await;
+    assert_eq!(phase(&show).await, "waiting", "it could not be written");
+    show.ear.hears(&format!("sleeps {}", HOUR + 5_000)).await;
+    stage.at(HOUR + MINUTE);
+    let told = show.ear.hears("taken(taken { what: expired").await;
+    assert!(told.contains("rejected"), "{told}");
+    assert_eq!(phase(&show).await, "ended");
+    show.close().await;
+}
+
+#[tokio::test]
 async fn a_start_that_waited_for_a_write_is_not_made_when_everything_was_stopped_meanwhile() {
     let (stage, faults, mut show) = stage().await;
     faults.before.store(1, Ordering::SeqCst);
