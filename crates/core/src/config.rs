@@ -186,7 +186,12 @@ fn read(root: &At<'_>) -> Config {
 }
 
 /// A block with a single key.
-fn within<'n, T>(fields: &Fields<'n>, block: &str, key: &str, read: impl Fn(&At<'n>) -> Option<T>) -> Option<T> {
+fn within<'n, T>(
+    fields: &Fields<'n>,
+    block: &'static str,
+    key: &'static str,
+    read: impl Fn(&At<'n>) -> Option<T>,
+) -> Option<T> {
     fields.option(block, |at| at.fields(&[key])?.option(key, read))
 }
 

@@ -46,10 +46,10 @@ impl LoopName {
         &self.0
     }
 
-    /// The form in which two names are compared, so that a file system that ignores case cannot mix them up.
+    /// Whether two names would be one to a file system that ignores case.
     #[must_use]
-    pub fn fold(&self) -> String {
-        self.0.to_ascii_lowercase()
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.0.eq_ignore_ascii_case(&other.0)
     }
 }
 

@@ -1,24 +1,14 @@
 //! The loop files of a repository's working copy: all read at once, with every problem of every file.
 
 use super::finding::{Finding, error_of};
+use super::folder::Folder;
 use crate::error::CommandError;
 use loopwright_core::spec::{CheckedSpec, read_loop_file};
-use rustix::fs::{Mode, OFlags};
-use std::fs;
-use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::ffi::OsStr;
+use std::path::Path;
 
 /// Where loop files are, from the root of the working copy.
 pub(crate) const FOLDER: &str = ".loopwright/loops";
-
-/// How loop files end.
-const ENDINGS: [&str; 4] = ["md", "yaml", "yml", "json"];
-
-/// No loop file is read further than this; the reader's own limit is below it and makes the message.
-const BYTES_MAX: u64 = 4 << 20;
-
-/// More files than this are a mistake, and would make every command slow.
-const FILES_MAX: usize = 20_000;
 
 /// A loop file that was read well.
 #[derive(Debug, Clone)]
@@ -42,7 +32,8 @@ impl Loops {
     /// Reads every loop file of a working copy. A repository without the folder has no loops.
     pub(crate) fn read(work_tree: &Path) -> Result<Self, CommandError> {
         let mut loops = Self::default();
-        for read in in_two(&files(work_tree)?, |path| Some(read(path))) {
+        let folder = Folder::open(work_tree)?;
+        for read in in_two(folder.names(), |name| Some(read(&folder, name))) {
             match read {
                 Ok(file) => loops.loops.push(file),
                 Err(findings) => loops.findings.extend(findings),
@@ -56,12 +47,13 @@ impl Loops {
     /// Two loops with one name would share branches, counters and history, so neither can be used.
     fn refuse_twins(&mut self) {
         let all = std::mem::take(&mut self.loops);
-        for same in all.chunk_by(|a, b| a.spec.name().fold() == b.spec.name().fold()) {
-            match same {
-                [only] => self.loops.push(only.clone()),
-                twins => self.findings.extend(twins.windows(2).map(|pair| twin(&pair[0], &pair[1]))),
-            }
+        let is_same = |a: &LoopFile, b: &LoopFile| a.spec.name().is_same(b.spec.name());
+        let mut twins: Vec<bool> = vec![false; all.len()];
+        for (at, pair) in all.windows(2).enumerate().filter(|(_, pair)| is_same(&pair[0], &pair[1])) {
+            twins[at..=at + 1].fill(true);
+            self.findings.push(twin(&pair[0], &pair[1]));
         }
+        self.loops = all.into_iter().zip(twins).filter_map(|(file, is_twin)| (!is_twin).then_some(file)).collect();
     }
 
     /// One loop by its name.
@@ -97,9 +89,9 @@ impl Loops {
     }
 }
 
-fn read(path: &Path) -> Result<LoopFile, Vec<Finding>> {
-    let file = format!("{FOLDER}/{}", path.file_name().unwrap_or_default().to_string_lossy());
-    let bytes = read_bytes(path).map_err(|error| vec![Finding::of_file(&file, format!("read loop file: {error}"))])?;
+fn read(folder: &Folder, name: &OsStr) -> Result<LoopFile, Vec<Finding>> {
+    let file = format!("{FOLDER}/{}", name.to_string_lossy());
+    let (_, bytes) = folder.read(name).map_err(|error| vec![Finding::of_file(&file, format!("read loop file: {error}"))])?;
     match read_loop_file(&file, &bytes) {
         Ok(spec) => Ok(LoopFile { file, spec }),
         Err(problems) => Err(problems.into_iter().map(Finding::from).collect()),
@@ -131,47 +123,4 @@ fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n s
     let distance = |other: &str| strsim::damerau_levenshtein(name, other);
     let best = names.map(|other| (distance(other), other)).min()?;
     (best.0 <= 1 + name.chars().count() / 4).then_some(best.1)
-}
-
-/// The loop files of a working copy, in order.
-pub(crate) fn files(work_tree: &Path) -> Result<Vec<PathBuf>, CommandError> {
-    let folder = work_tree.join(FOLDER);
-    let failed = |error: io::Error| CommandError::failed(format!("list `{}`: {error}", folder.display()));
-    let entries = match fs::read_dir(&folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(failed(error)),
-    };
-    let mut files = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(failed)?.path();
-        if is_loop_file(&path) {
-            files.push(path);
-        }
-        if files.len() > FILES_MAX {
-            return Err(CommandError::invalid(format!("more than {FILES_MAX} loop files in {FOLDER}/")));
-        }
-    }
-    files.sort();
-    Ok(files)
-}
-
-fn is_loop_file(path: &Path) -> bool {
-    let hidden = path.file_name().is_none_or(|name| name.as_encoded_bytes().starts_with(b"."));
-    !hidden && path.extension().is_some_and(|ending| ENDINGS.iter().any(|known| ending == *known))
-}
-
-/// Reads a file that people wrote, and only a plain one: a pipe or a device would keep us waiting for ever.
-pub(crate) fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
-    // Without waiting for a writer; that it is a pipe is found right after.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = fs::File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    let about = file.metadata()?;
-    if !about.is_file() {
-        return Err(io::Error::other("not a plain file"));
-    }
-    // One more than there is, so that the end is seen with the first look.
-    let mut bytes = Vec::with_capacity(about.len().min(BYTES_MAX) as usize + 1);
-    file.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    Ok(bytes)
 }

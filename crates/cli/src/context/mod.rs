@@ -7,6 +7,7 @@ mod engine;
 mod environment;
 mod finding;
 mod fleet;
+mod folder;
 pub(crate) mod inputs;
 mod installed;
 mod limits;
@@ -21,8 +22,9 @@ pub(crate) use bindings::script_path;
 pub(crate) use environment::Environment;
 pub(crate) use finding::{Finding, error_of};
 pub(crate) use fleet::Wanted;
+pub(crate) use folder::{Folder, read_bytes};
 pub(crate) use installed::Candidate;
-pub(crate) use loops::{FOLDER, LoopFile, Loops, files as loop_files, in_two, read_bytes};
+pub(crate) use loops::{FOLDER, LoopFile, Loops, in_two};
 pub(crate) use objections::Objections;
 pub(crate) use providers::Standing;
 

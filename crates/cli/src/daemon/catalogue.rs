@@ -3,9 +3,9 @@
 
 use super::ground::Ground;
 use super::recent::Recent;
-use super::shelf::{Place, Shelf};
+use super::shelf::{Place, Record, Shelf};
 use super::stamp::Stamp;
-use crate::context::{FOLDER, in_two, loop_files, read_bytes};
+use crate::context::{FOLDER, Folder, in_two, read_bytes};
 use crate::error::CommandError;
 use loopwright::git::UserRepo;
 use loopwright::triggers::WatchedLoop;
@@ -13,14 +13,17 @@ use loopwright_core::dispatch::{Entry, Facts};
 use loopwright_core::spec::{CheckedSpec, LoopSpec, Triggers, read_loop_file};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// A file that is called like its loop is among so many from where it would be.
 const NEAR: usize = 8;
 
 /// So many files are read before what they left in memory is used again.
-const AT_A_TIME: usize = 512;
+const AT_A_TIME: usize = 64;
 
 /// A repository with its loop files.
 #[derive(Debug)]
@@ -74,19 +77,22 @@ struct Note {
     approvers: Vec<String>,
 }
 
-/// A file in the folder, as it was seen.
-struct Seen {
-    file: Box<str>,
-    path: PathBuf,
-    stamp: Option<Stamp>,
-    /// Whether what comes later will have another stamp.
-    is_settled: bool,
-}
+/// A file that is to be read: where it is among those that are known, and its name.
+type Stale = (usize, Box<str>);
 
 /// A file that was read anew.
 struct Fresh {
     at: usize,
-    read: Result<(Note, Entry, Vec<u8>), String>,
+    /// None when what comes later may have the same.
+    stamp: Option<Stamp>,
+    read: Result<(Good, io::Result<Record>), String>,
+}
+
+/// What one look at the folder brings together, besides what is known: for the threads that read.
+struct Look<'l> {
+    folder: &'l Folder,
+    ground: &'l Ground,
+    now_ms: i64,
 }
 
 /// What changed, for people.
@@ -117,20 +123,17 @@ impl Catalogue {
 
     /// Reads what changed.
     pub(super) fn read(&mut self, ground: &Ground, now_ms: i64) -> Result<Vec<Change>, CommandError> {
-        let seen = self.look(now_ms)?;
-        let mut stale = self.meet(&seen);
-        if !std::mem::replace(&mut self.is_recalled, true) && !stale.is_empty() {
-            let recalled = self.recall(&seen, ground);
+        let folder = Folder::open(&self.repo.work_tree)?;
+        let look = Look { folder: &folder, ground, now_ms };
+        self.meet(&folder);
+        let stale = if std::mem::replace(&mut self.is_recalled, true) {
+            self.stale(&folder)
+        } else {
+            let recalled = self.recall(&look);
             self.note_failure(recalled);
-            stale.retain(|at| self.files[*at].good.is_none());
-        }
-        let mut changes = Vec::new();
-        for some in stale.chunks(AT_A_TIME) {
-            for fresh in in_two(some, |at| Some(fresh(*at, &seen[*at], ground))) {
-                let seen = &seen[fresh.at];
-                changes.extend(self.take(fresh, seen.stamp.filter(|_| seen.is_settled)));
-            }
-        }
+            self.unread()
+        };
+        let mut changes = self.read_anew(&stale, &look);
         changes.extend(self.settle_names());
         let places = self.files.iter_mut().filter_map(|known| known.good.as_mut()?.place.as_mut()).collect();
         let written = self.shelf.flush().and_then(|()| self.shelf.renew(places));
@@ -148,61 +151,78 @@ impl Catalogue {
         self.unkept.take()
     }
 
-    /// The files that are there, by name.
-    fn look(&self, now_ms: i64) -> Result<Vec<Seen>, CommandError> {
-        let paths = loop_files(&self.repo.work_tree)?;
-        let look = |path: &PathBuf| {
-            let file = path.file_name()?.to_str()?.into();
-            let stamp = Stamp::of(path);
-            let is_settled = stamp.is_some_and(|stamp| stamp.is_settled(now_ms));
-            Some(Seen { file, path: path.clone(), stamp, is_settled })
-        };
-        Ok(in_two(&paths, look))
+    /// Lets go of files that are gone, and makes room for new ones.
+    fn meet(&mut self, folder: &Folder) {
+        let mut before = std::mem::take(&mut self.files).into_iter().peekable();
+        self.files.reserve_exact(folder.names().len());
+        for file in folder.names().iter().filter_map(|name| name.to_str()) {
+            while before.next_if(|known| *known.file < *file).is_some() {}
+            let known = before.next_if(|known| *known.file == *file);
+            let new = || Known { file: file.into(), stamp: None, good: None, problem: None, has_name: false };
+            self.files.push(known.unwrap_or_else(new));
+        }
     }
 
-    /// Lets go of files that are gone, makes room for new ones, and answers with those that are to be read.
-    fn meet(&mut self, seen: &[Seen]) -> Vec<usize> {
-        let mut before = std::mem::take(&mut self.files).into_iter().peekable();
-        let (mut files, mut stale) = (Vec::with_capacity(seen.len()), Vec::new());
-        for (at, Seen { file, stamp, .. }) in seen.iter().enumerate() {
-            while before.next_if(|known| known.file < *file).is_some() {}
-            let known = before.next_if(|known| known.file == *file);
-            if known.as_ref().is_none_or(|known| stamp.is_none() || known.stamp != *stamp) {
-                stale.push(at);
-            }
-            let new = || Known { file: file.clone(), stamp: None, good: None, problem: None, has_name: false };
-            files.push(known.unwrap_or_else(new));
-        }
-        self.files = files;
-        stale
+    /// The files that are not what they were when they were read, or of which that cannot be said.
+    fn stale(&self, folder: &Folder) -> Vec<Stale> {
+        let all: Vec<_> = self.files.iter().enumerate().collect();
+        in_two(&all, |(at, Known { file, stamp, .. })| {
+            let is_same = stamp.is_some() && *stamp == stamp_of(folder, file);
+            (!is_same).then(|| (*at, file.clone()))
+        })
+    }
+
+    /// The files that were not recalled.
+    fn unread(&self) -> Vec<Stale> {
+        let unread = self.files.iter().enumerate().filter(|(_, known)| known.stamp.is_none());
+        unread.map(|(at, known)| (at, known.file.clone())).collect()
     }
 
     /// Takes from the shelf what is known of files that are still what they were.
-    fn recall(&mut self, seen: &[Seen], ground: &Ground) -> io::Result<()> {
+    fn recall(&mut self, look: &Look<'_>) -> io::Result<()> {
         let (mut notes, mut places) = (Vec::new(), Vec::new());
         let told = self.shelf.recall(|note, place| {
             places.push((notes.len()..notes.len() + note.len(), place));
             notes.extend_from_slice(note);
         });
-        for some in places.chunks(AT_A_TIME) {
-            let known = in_two(some, |(note, place)| recalled(&notes[note.clone()], *place, seen, ground));
-            for (at, good) in known {
-                self.files[at].stamp = seen[at].stamp;
-                self.files[at].good = Some(good);
-            }
+        let files = &self.files;
+        let known = in_two(&places, |(note, place)| recalled(&notes[note.clone()], *place, files, look));
+        for (at, stamp, good) in known {
+            (self.files[at].stamp, self.files[at].good) = (Some(stamp), Some(good));
         }
         told
     }
 
-    fn take(&mut self, fresh: Fresh, stamp: Option<Stamp>) -> Option<Change> {
-        let read = fresh.read.map(|(mut note, entry, text)| {
-            note.stamp = stamp;
-            let noted = serde_json::to_vec(&note).map_err(io::Error::from);
-            let put = noted.and_then(|noted| self.shelf.put(&noted, &text));
-            Good::of(note, entry, self.note_failure(put))
+    /// Reads files, on both cores when there are many.
+    fn read_anew(&mut self, stale: &[Stale], look: &Look<'_>) -> Vec<Change> {
+        let (parts, next) = (stale.chunks(AT_A_TIME).collect::<Vec<_>>(), AtomicUsize::new(0));
+        let taken = Mutex::new((self, Vec::new()));
+        let work = || {
+            while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let fresh: Vec<Fresh> = part.iter().map(|(at, file)| fresh(*at, file, look)).collect();
+                let mut taken = taken.lock().unwrap_or_else(PoisonError::into_inner);
+                let (catalogue, changes) = &mut *taken;
+                changes.extend(fresh.into_iter().filter_map(|fresh| Some((fresh.at, catalogue.take(fresh)?))));
+            }
+        };
+        std::thread::scope(|scope| {
+            if parts.len() > 1 {
+                scope.spawn(&work);
+            }
+            work();
+        });
+        let (_, mut changes) = taken.into_inner().unwrap_or_else(PoisonError::into_inner);
+        changes.sort_by_key(|(at, _)| *at);
+        changes.into_iter().map(|(_, change)| change).collect()
+    }
+
+    fn take(&mut self, fresh: Fresh) -> Option<Change> {
+        let read = fresh.read.map(|(good, record)| {
+            let put = record.and_then(|record| self.shelf.put(&record));
+            Good { place: self.note_failure(put), ..good }
         });
         let known = &mut self.files[fresh.at];
-        known.stamp = stamp;
+        known.stamp = fresh.stamp;
         match read {
             Ok(good) => {
                 known.has_name &= known.good.as_ref().is_some_and(|before| before.name() == good.name());
@@ -325,24 +345,34 @@ fn hears(on: &Triggers) -> bool {
 }
 
 /// What a note says of a file that is still what it was. One without a stamp is there for its text alone.
-fn recalled(note: &[u8], place: Place, seen: &[Seen], ground: &Ground) -> Option<(usize, Good)> {
+fn recalled(note: &[u8], place: Place, files: &[Known], look: &Look<'_>) -> Option<(usize, Stamp, Good)> {
     let note: Note = serde_json::from_slice(note).ok()?;
-    let at = seen.binary_search_by(|seen| seen.file.cmp(&note.file)).ok()?;
-    let is_same = note.stamp.is_some() && note.stamp == seen[at].stamp;
-    let entry = is_same.then(|| ground.entry(&note.facts).ok()).flatten()?;
-    Some((at, Good::of(note, entry, Some(place))))
+    let at = files.binary_search_by(|known| known.file.cmp(&note.file)).ok()?;
+    let stamp = note.stamp.filter(|stamp| stamp_of(look.folder, &note.file) == Some(*stamp))?;
+    let entry = look.ground.entry(&note.facts).ok()?;
+    Some((at, stamp, Good::of(note, entry, Some(place))))
 }
 
-fn fresh(at: usize, seen: &Seen, ground: &Ground) -> Fresh {
-    let shown = format!("{FOLDER}/{}", seen.file);
-    let read = || {
-        let bytes = read_bytes(&seen.path).map_err(|error| format!("{shown}: {error}"))?;
-        let spec = read_loop_file(&shown, &bytes).map_err(|problems| first(&shown, &problems))?;
-        let note = Note::of(&seen.file, &spec);
-        let entry = ground.entry(&note.facts).map_err(|problem| format!("{shown}: {problem}"))?;
-        Ok((note, entry, bytes))
+fn stamp_of(folder: &Folder, file: &str) -> Option<Stamp> {
+    folder.about(OsStr::new(file)).ok().map(|about| Stamp::from(&about))
+}
+
+fn fresh(at: usize, file: &str, look: &Look<'_>) -> Fresh {
+    let shown = format!("{FOLDER}/{file}");
+    let (about, bytes) = match look.folder.read(OsStr::new(file)) {
+        Ok(read) => read,
+        Err(error) => return Fresh { at, stamp: None, read: Err(format!("{shown}: {error}")) },
     };
-    Fresh { at, read: read() }
+    let stamp = Some(Stamp::from(&about)).filter(|stamp| stamp.is_settled(look.now_ms));
+    let read = || {
+        let spec = read_loop_file(&shown, &bytes).map_err(|problems| first(&shown, &problems))?;
+        let note = Note { stamp, ..Note::of(file, &spec) };
+        let entry = look.ground.entry(&note.facts).map_err(|problem| format!("{shown}: {problem}"))?;
+        let noted = serde_json::to_vec(&note).map_err(io::Error::from);
+        let record = noted.and_then(|noted| Record::of(&noted, &bytes));
+        Ok((Good::of(note, entry, None), record))
+    };
+    Fresh { at, stamp, read: read() }
 }
 
 impl Note {

@@ -5,7 +5,8 @@ use loopwright_core::cadence::{CadenceProblem, Schedule};
 use loopwright_core::dispatch::{Entry, Facts};
 use loopwright_core::spec::Triggers;
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What loops are joined with.
 #[derive(Debug)]
@@ -23,7 +24,9 @@ pub(super) struct Ground {
 #[derive(Debug, Default)]
 struct Shared {
     words: HashSet<Arc<str>>,
-    schedules: HashMap<String, Schedule>,
+    hasher: RandomState,
+    /// By the hash of the times they come from, which are kept to tell them from others that have the same.
+    schedules: HashMap<u64, Vec<(Triggers, Schedule)>>,
 }
 
 impl Ground {
@@ -37,9 +40,13 @@ impl Ground {
         if entry.agents.is_empty() {
             entry.agents.clone_from(&self.agents);
         }
-        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shared = self.shared();
         entry.agents.iter_mut().for_each(|word| shared.share(word));
         Ok(entry)
+    }
+
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Loops with the same times share a schedule. With jitter no two are the same.
@@ -49,18 +56,26 @@ impl Ground {
         if on.jitter.is_some() {
             return compiled();
         }
-        let shared = || self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        let times = times(on);
-        if let Some(known) = shared().schedules.get(&times) {
-            return Ok(known.clone());
+        if let Some(known) = self.shared().schedule(on) {
+            return Ok(known);
         }
         let schedule = compiled()?;
-        shared().schedules.insert(times, schedule.clone());
+        self.shared().keep(on, &schedule);
         Ok(schedule)
     }
 }
 
 impl Shared {
+    fn schedule(&self, on: &Triggers) -> Option<Schedule> {
+        let alike = self.schedules.get(&self.hasher.hash_one(times(on)))?;
+        alike.iter().find(|(known, _)| times(known) == times(on)).map(|(_, schedule)| schedule.clone())
+    }
+
+    fn keep(&mut self, on: &Triggers, schedule: &Schedule) {
+        let hash = self.hasher.hash_one(times(on));
+        self.schedules.entry(hash).or_default().push((on.clone(), schedule.clone()));
+    }
+
     fn share(&mut self, word: &mut Arc<str>) {
         match self.words.get(&**word) {
             Some(known) => *word = Arc::clone(known),
@@ -71,8 +86,43 @@ impl Shared {
     }
 }
 
-/// Everything of an `on:` block that its schedule comes from, in one text.
-fn times(on: &Triggers) -> String {
+/// Everything of an `on:` block that its schedule comes from.
+fn times(on: &Triggers) -> impl std::hash::Hash + PartialEq {
     let bounds = (&on.timezone, &on.quiet, &on.not_before, &on.until);
-    format!("{:?}", (&on.every, &on.daily, &on.weekly, &on.cron, bounds))
+    (&on.every, &on.daily, &on.weekly, &on.cron, bounds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use loopwright_core::spec::read_loop_file;
+
+    fn facts(name: &str, on: &str) -> Facts {
+        let text = format!("---\nname: {name}\nintent: mend it\non: {{ {on} }}\n---\n# Maker\nmend\n");
+        Facts::from(read_loop_file("a.md", text.as_bytes()).expect("a loop").spec())
+    }
+
+    #[test]
+    fn a_schedule_that_is_shared_is_the_one_that_the_loop_would_have_alone() {
+        let blocks = [
+            "every: 15m",
+            "every: 15m, quiet: '22:00-06:00'",
+            "every: 15m, timezone: Europe/Berlin",
+            "daily: '02:30'",
+            "daily: '02:30', timezone: Europe/Berlin",
+            "daily: '02:30', until: '2030-01-01'",
+            "daily: '02:30', not_before: '2030-01-01'",
+            "weekly: 'mon 02:30'",
+            "cron: '30 2 * * 1'",
+            "cron: '30 2 * * 1', push: [main]",
+        ];
+        let ground = Ground::new("r1", "UTC".to_owned(), Vec::new());
+        for (at, on) in blocks.into_iter().chain(blocks).enumerate() {
+            let facts = facts(&format!("l{at}"), on);
+            let alone = Schedule::of(&facts.on, "r1/x", "UTC").expect("a schedule");
+            let shared = ground.entry(&facts).expect("an entry").schedule;
+            assert_eq!(format!("{shared:?}"), format!("{alone:?}"), "{on}");
+        }
+        assert_eq!(ground.shared().schedules.values().map(Vec::len).sum::<usize>(), blocks.len() - 1);
+    }
 }

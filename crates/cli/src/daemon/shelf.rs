@@ -36,6 +36,30 @@ pub(super) struct Place {
     text: u32,
 }
 
+/// A note and a text as they lie on the shelf.
+#[derive(Debug)]
+pub(super) struct Record {
+    bytes: Vec<u8>,
+    note: u32,
+    text: u32,
+}
+
+impl Record {
+    /// Puts them together.
+    pub(super) fn of(note: &[u8], text: &[u8]) -> io::Result<Self> {
+        let length = |bytes: &[u8]| u32::try_from(bytes.len()).map_err(|_| io::ErrorKind::FileTooLarge);
+        let bytes = Vec::with_capacity(RECORD_HEAD + note.len() + text.len());
+        let mut record = Self { bytes, note: length(note)?, text: length(text)? };
+        record.bytes.extend_from_slice(&record.note.to_le_bytes());
+        record.bytes.extend_from_slice(&record.text.to_le_bytes());
+        record.bytes.extend_from_slice(&sum(note).to_le_bytes());
+        record.bytes.extend_from_slice(&sum(text).to_le_bytes());
+        record.bytes.extend_from_slice(note);
+        record.bytes.extend_from_slice(text);
+        Ok(record)
+    }
+}
+
 impl Place {
     /// Its bytes on the shelf.
     fn length(self) -> u64 {
@@ -110,17 +134,11 @@ impl Shelf {
         self.file.set_len(at)
     }
 
-    /// Puts a note and a text there.
-    pub(super) fn put(&mut self, note: &[u8], text: &[u8]) -> io::Result<Place> {
-        let length = |bytes: &[u8]| u32::try_from(bytes.len()).map_err(|_| io::ErrorKind::FileTooLarge);
+    /// Puts a record there.
+    pub(super) fn put(&mut self, record: &Record) -> io::Result<Place> {
         let before = self.pending.len();
-        let place = Place { at: self.end(), note: length(note)?, text: length(text)? };
-        self.pending.extend_from_slice(&place.note.to_le_bytes());
-        self.pending.extend_from_slice(&place.text.to_le_bytes());
-        self.pending.extend_from_slice(&sum(note).to_le_bytes());
-        self.pending.extend_from_slice(&sum(text).to_le_bytes());
-        self.pending.extend_from_slice(note);
-        self.pending.extend_from_slice(text);
+        let place = Place { at: self.end(), note: record.note, text: record.text };
+        self.pending.extend_from_slice(&record.bytes);
         if self.pending.len() >= GATHER {
             // What was put before stays where it is said to be, also when there is no room for more.
             self.flush().inspect_err(|_| self.pending.truncate(before))?;
@@ -168,7 +186,7 @@ impl Shelf {
         let mut moved = Vec::with_capacity(needed.len());
         for place in &needed {
             let (note, text) = self.record(**place)?;
-            moved.push(new.put(&note, &text)?);
+            moved.push(new.put(&Record::of(&note, &text)?)?);
         }
         new.flush()?;
         if self.stays == Stays::Yes {
@@ -248,6 +266,10 @@ fn long(head: &[u8; RECORD_HEAD], at: usize) -> u64 {
 mod tests {
     use super::*;
 
+    fn put(shelf: &mut Shelf, note: &[u8], text: &[u8]) -> io::Result<Place> {
+        shelf.put(&Record::of(note, text)?)
+    }
+
     fn recalled(shelf: &mut Shelf) -> Vec<(String, String)> {
         let mut all = Vec::new();
         shelf.recall(|note, place| all.push((String::from_utf8_lossy(note).into_owned(), place))).expect("it is read");
@@ -260,10 +282,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut shelf = Shelf::open(&folder.path().join("a")).expect("it can be opened");
         let good = std::mem::replace(&mut shelf.file, File::open("/dev/null").expect("it is there"));
-        let first = shelf.put(b"1", b"first").expect("it is gathered");
-        assert!(shelf.put(b"2", &vec![b'x'; GATHER]).is_err(), "nothing can be written");
+        let first = put(&mut shelf, b"1", b"first").expect("it is gathered");
+        assert!(put(&mut shelf, b"2", &vec![b'x'; GATHER]).is_err(), "nothing can be written");
         shelf.file = good;
-        let second = shelf.put(b"3", b"second").expect("there is room");
+        let second = put(&mut shelf, b"3", b"second").expect("there is room");
         assert_eq!(
             (shelf.text(first).expect("it is there"), shelf.text(second).expect("it is there")),
             (b"first".to_vec(), b"second".to_vec())
@@ -277,7 +299,7 @@ mod tests {
         let mut shelf = Shelf::open(&path).expect("it can be opened");
         let all: Vec<_> = (0..300_usize).map(|n| (format!("note {n}"), "x".repeat(n * 7))).collect();
         for (note, text) in &all {
-            shelf.put(note.as_bytes(), text.as_bytes()).expect("there is room");
+            put(&mut shelf, note.as_bytes(), text.as_bytes()).expect("there is room");
         }
         shelf.flush().expect("it is written");
         drop(shelf);
@@ -288,12 +310,12 @@ mod tests {
     fn what_is_damaged_or_torn_is_left_behind_and_the_rest_is_used() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("a");
-        let put = |shelf: &mut Shelf, note: &str| {
-            shelf.put(note.as_bytes(), b"text").expect("there is room");
+        let keep = |shelf: &mut Shelf, note: &str| {
+            put(shelf, note.as_bytes(), b"text").expect("there is room");
             shelf.flush().expect("it is written");
         };
         let mut shelf = Shelf::open(&path).expect("it can be opened");
-        ["one", "two", "three"].into_iter().for_each(|note| put(&mut shelf, note));
+        ["one", "two", "three"].into_iter().for_each(|note| keep(&mut shelf, note));
         drop(shelf);
         let mut bytes = std::fs::read(&path).expect("it is there");
         bytes.truncate(bytes.len() - 2);
@@ -302,7 +324,7 @@ mod tests {
         std::fs::write(&path, &bytes).expect("it can be written");
         let mut shelf = Shelf::open(&path).expect("it is there");
         assert_eq!(recalled(&mut shelf), [("one".to_owned(), "text".to_owned())]);
-        put(&mut shelf, "four");
+        keep(&mut shelf, "four");
         assert_eq!(recalled(&mut shelf).len(), 2);
     }
 
@@ -311,7 +333,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("a");
         let mut shelf = Shelf::open(&path).expect("it can be opened");
-        shelf.put(b"note", b"text").expect("there is room");
+        put(&mut shelf, b"note", b"text").expect("there is room");
         shelf.flush().expect("it is written");
         assert_eq!(recalled(&mut Shelf::open(&path).expect("one of its own")), []);
         assert_eq!(recalled(&mut shelf).len(), 1);

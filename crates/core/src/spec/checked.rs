@@ -4,22 +4,30 @@ use super::problem::Problems;
 use super::source::{Place, Source};
 use super::{LoopSpec, Role, notes, rules};
 use crate::name::LoopName;
+use std::sync::OnceLock;
 
 /// A loop whose values are valid together, with its name and hash.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct CheckedSpec {
     spec: LoopSpec,
     name: LoopName,
-    hash: String,
-    notes: Vec<String>,
+    /// Worked out when it is asked for: of ten thousand loops that are registered, a few run.
+    hash: OnceLock<String>,
+    notes: OnceLock<Vec<String>>,
+}
+
+impl PartialEq for CheckedSpec {
+    /// Everything else comes from the spec.
+    fn eq(&self, other: &Self) -> bool {
+        self.spec == other.spec
+    }
 }
 
 impl CheckedSpec {
     /// Seals a spec to which no rule objected.
     pub(crate) fn seal(spec: LoopSpec) -> Self {
         let name = LoopName::parse(&spec.name).expect("the rules accept only names that parse");
-        let json = serde_json::to_vec(&spec).expect("a spec is data that JSON can hold");
-        Self { name, hash: crate::hash::of_bytes(&json), notes: notes::notes(&spec), spec }
+        Self { name, hash: OnceLock::new(), notes: OnceLock::new(), spec }
     }
 
     /// The loop's name, safe as a path and as a ref.
@@ -31,13 +39,16 @@ impl CheckedSpec {
     /// SHA-256 of the canonical JSON: the same for the same loop, however it was written.
     #[must_use]
     pub fn hash(&self) -> &str {
-        &self.hash
+        self.hash.get_or_init(|| {
+            let json = serde_json::to_vec(&self.spec).expect("a spec is data that JSON can hold");
+            crate::hash::of_bytes(&json)
+        })
     }
 
     /// Declared things that this build does not act on yet, as sentences.
     #[must_use]
     pub fn notes(&self) -> &[String] {
-        &self.notes
+        self.notes.get_or_init(|| notes::notes(&self.spec))
     }
 
     /// Declared things without which a round would be verified less than the loop asks for: reasons not to run it.

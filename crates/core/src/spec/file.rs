@@ -1,11 +1,12 @@
 //! The front door: bytes of a loop file in, a checked spec or every problem with its place out. Opens no file itself.
 
 use super::checked::CheckedSpec;
+use super::markdown::FrontMatter;
 use super::problem::{Problem, ProblemKind, Problems};
 use super::reader::value::{At, Findings};
 use super::source::{Place, Source};
 use super::tree::{self, BYTES_MAX, Entry, Node, Value};
-use super::{LoopSpec, markdown, reader, rules};
+use super::{LoopSpec, markdown, reader, rules, simple};
 
 /// How a file is written, told by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +34,10 @@ pub fn read_loop_file(file: &str, text: &[u8]) -> Result<CheckedSpec, Problems> 
     let text = decode(file, text)?;
     let source = Source::new(file, text);
     let form = Form::of(file);
+    // Nearly every file is simple and right. Whatever there is to say about one is said by the whole reader.
+    if let Some(spec) = read_simply(&source, text, form) {
+        return Ok(spec);
+    }
     let findings = Findings::new(&source);
     let (root, mut problems) = match form {
         Form::Markdown => markdown_tree(&source, text, &findings)?,
@@ -43,6 +48,22 @@ pub fn read_loop_file(file: &str, text: &[u8]) -> Result<CheckedSpec, Problems> 
     report_rules(&spec, &root, &findings, form);
     problems.extend(findings.into_problems());
     if problems.is_empty() { Ok(CheckedSpec::seal(spec)) } else { Err(Problems::new(problems)) }
+}
+
+/// The loop of a file that is written simply and has nothing wrong with it.
+fn read_simply(source: &Source<'_>, text: &str, form: Form) -> Option<CheckedSpec> {
+    let findings = Findings::new(source);
+    let root = match form {
+        Form::Markdown => {
+            let front = markdown::split(text).ok()?;
+            with_prompts(simple::parse(front.yaml)?, &front, &findings)
+        }
+        Form::Yaml => simple::parse(text)?,
+        Form::Json => return None,
+    };
+    let spec = reader::read_spec(&At::root(&findings, &root));
+    report_rules(&spec, &root, &findings, form);
+    findings.into_problems().is_empty().then(|| CheckedSpec::seal(spec))
 }
 
 fn report_rules(spec: &LoopSpec, root: &Node, findings: &Findings<'_>, form: Form) {
@@ -72,7 +93,10 @@ pub(crate) fn decode<'t>(file: &str, bytes: &'t [u8]) -> Result<&'t str, Problem
         Problems::new(vec![bad_character(file, &lossy, at, "this is not UTF-8 text".to_owned(), hint)])
     })?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    match text.char_indices().find(|(_, c)| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
+    let is_bad = |c: &char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
+    // Nearly every text is seen to be good by its bytes.
+    let found = may_have_control(text).then(|| text.char_indices().find(|(_, c)| is_bad(c))).flatten();
+    match found {
         None => Ok(text),
         Some((at, character)) => {
             // Control characters have no business in a loop file, and a NUL would end it for the YAML scanner.
@@ -80,6 +104,11 @@ pub(crate) fn decode<'t>(file: &str, bytes: &'t [u8]) -> Result<&'t str, Problem
             Err(Problems::new(vec![bad_character(file, text, at, what, "remove it")]))
         }
     }
+}
+
+/// Whether some byte can belong to a control character: those of ASCII are bytes of their own, and the others begin with 0xC2.
+fn may_have_control(text: &str) -> bool {
+    text.bytes().any(|byte| (byte < b' ' && !matches!(byte, b'\n' | b'\r' | b'\t')) || matches!(byte, 0x7f | 0xc2))
 }
 
 /// A problem with the character at a byte of the text.
@@ -100,7 +129,12 @@ fn markdown_tree(source: &Source<'_>, text: &str, findings: &Findings<'_>) -> Re
     let parsed = tree::parse(source, front.yaml, front.first_line).map_err(Problems::new)?;
     let mut root = as_mapping(parsed.root);
     root.place = Place::new(1, 1, 3);
-    let prompts = markdown::prompts(&front, findings);
+    Ok((with_prompts(root, &front, findings), parsed.problems))
+}
+
+/// The front matter with the sections below it as its `prompts`.
+fn with_prompts(mut root: Node, front: &FrontMatter<'_>, findings: &Findings<'_>) -> Node {
+    let prompts = markdown::prompts(front, findings);
     if let Value::Map(entries) = &mut root.value {
         for key in ["prompts", "maker_prompt", "checker_prompt"] {
             if let Some(at) = entries.iter().position(|entry| entry.key == key) {
@@ -112,7 +146,7 @@ fn markdown_tree(source: &Source<'_>, text: &str, findings: &Findings<'_>) -> Re
         }
         entries.push(Entry { key: "prompts".to_owned(), place: prompts.place, value: prompts });
     }
-    Ok((root, parsed.problems))
+    root
 }
 
 /// Empty front matter is a mapping without keys, so that what is missing is named.

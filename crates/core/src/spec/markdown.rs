@@ -96,7 +96,7 @@ fn unknown_heading(section: &Section<'_>, findings: &Findings<'_>) {
         None => "top-level headings are `# Planner`, `# Maker`, `# Prover`, `# Attacker`, `# Checker`; use `##` inside a section".to_owned(),
     };
     if let Some(near) = near {
-        findings.touch(Path::to("prompts").key(&near.to_lowercase()));
+        findings.touch(Path::to("prompts").key(near.to_lowercase()));
     }
     findings.add(
         ProblemKind::UnknownKey,

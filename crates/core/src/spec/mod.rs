@@ -19,6 +19,7 @@ pub(crate) mod rules;
 mod scalar;
 pub mod schema;
 mod seed;
+mod simple;
 pub(crate) mod source;
 pub(crate) mod tree;
 mod triggers;

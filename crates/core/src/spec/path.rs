@@ -2,12 +2,14 @@
 
 use super::source::Place;
 use super::tree::{Node, Value};
+use std::borrow::Cow;
 use std::fmt;
 
 /// One step of a way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Segment {
-    Key(String),
+    /// Nearly all keys are words of the format, which are not copied for a way that mostly nobody asks for.
+    Key(Cow<'static, str>),
     Index(usize),
 }
 
@@ -17,13 +19,13 @@ pub(crate) struct Path(Vec<Segment>);
 
 impl Path {
     /// The way to a key of the root.
-    pub(crate) fn to(key: &str) -> Self {
-        Self::default().key(key)
+    pub(crate) fn to(key: impl Into<Cow<'static, str>>) -> Self {
+        Self(vec![Segment::Key(key.into())])
     }
 
     /// One key further.
-    pub(crate) fn key(&self, key: &str) -> Self {
-        self.then(Segment::Key(key.to_owned()))
+    pub(crate) fn key(&self, key: impl Into<Cow<'static, str>>) -> Self {
+        self.then(Segment::Key(key.into()))
     }
 
     /// One item further.
@@ -32,7 +34,8 @@ impl Path {
     }
 
     fn then(&self, segment: Segment) -> Self {
-        let mut segments = self.0.clone();
+        let mut segments = Vec::with_capacity(self.0.len() + 1);
+        segments.extend_from_slice(&self.0);
         segments.push(segment);
         Self(segments)
     }

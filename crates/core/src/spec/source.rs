@@ -1,6 +1,7 @@
 //! A file's text with its lines, from which problems get their place and snippet. Reads nothing itself.
 
 use super::problem::{Problem, ProblemKind, Snippet};
+use std::cell::OnceCell;
 
 /// A range of characters on one line. Line 0 stands for "no place": the value came from code, not from a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -21,29 +22,64 @@ impl Place {
     }
 }
 
-/// A named text, split into lines once.
+/// A text whose lines are looked up once the first of them is wanted: most files have nothing wrong with them.
+#[derive(Debug)]
+pub(crate) struct Lines<'t> {
+    text: &'t str,
+    starts: OnceCell<Vec<usize>>,
+}
+
+impl<'t> Lines<'t> {
+    /// The lines of a text.
+    pub(crate) fn of(text: &'t str) -> Self {
+        Self { text, starts: OnceCell::new() }
+    }
+
+    /// One of them, from 1, without its end.
+    pub(crate) fn get(&self, line: usize) -> Option<&'t str> {
+        let starts = || std::iter::once(0).chain(self.text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        let start = *self.starts.get_or_init(starts).get(line.checked_sub(1)?)?;
+        self.text.get(start..)?.lines().next()
+    }
+}
+
+/// A named text.
 #[derive(Debug)]
 pub(crate) struct Source<'t> {
-    file: String,
-    lines: Vec<&'t str>,
+    file: &'t str,
+    lines: Lines<'t>,
 }
 
 impl<'t> Source<'t> {
     /// A file's text under the name that messages show.
-    pub(crate) fn new(file: &str, text: &'t str) -> Self {
-        Self { file: file.to_owned(), lines: text.lines().collect() }
+    pub(crate) fn new(file: &'t str, text: &'t str) -> Self {
+        Self { file, lines: Lines::of(text) }
     }
 
     /// The absence of a file, for values that come from code.
     pub(crate) fn none() -> Source<'static> {
-        Source { file: String::new(), lines: Vec::new() }
+        Source::new("", "")
     }
 
     /// A problem at a place of this text.
     pub(crate) fn problem(&self, kind: ProblemKind, place: Place, what: String, hint: Option<String>) -> Problem {
         let Place { line, column, len } = place;
-        let text = (line as usize).checked_sub(1).and_then(|at| self.lines.get(at)).unwrap_or(&"");
-        let snippet = Snippet::around(text, column, len);
-        Problem { kind, file: self.file.clone(), line, column, len, what, hint, snippet }
+        let snippet = Snippet::around(self.lines.get(line as usize).unwrap_or_default(), column, len);
+        Problem { kind, file: self.file.to_owned(), line, column, len, what, hint, snippet }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_those_that_the_text_has() {
+        for text in ["", "\n", "one", "one\r\n\ntwo\n", "\r\nä\n\n"] {
+            let lines = Lines::of(text);
+            let found: Vec<&str> = (1..).map_while(|line| lines.get(line)).collect();
+            assert_eq!(found, text.lines().collect::<Vec<_>>(), "{text:?}");
+            assert_eq!(lines.get(0), None);
+        }
     }
 }

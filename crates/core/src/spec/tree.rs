@@ -5,8 +5,9 @@
 
 use super::problem::{Problem, ProblemKind, quoted};
 use super::scalar::typed;
-use super::source::{Place, Source};
+use super::source::{Lines, Place, Source};
 use saphyr_parser::{Event, Parser, ScanError, Span, StrInput};
+use std::collections::HashMap;
 
 /// The largest file that is looked at.
 pub(crate) const BYTES_MAX: usize = 1 << 20;
@@ -127,14 +128,38 @@ enum Open {
     Map {
         place: Place,
         entries: Vec<Entry>,
-        keys: std::collections::HashMap<String, Place>,
+        keys: Keys,
         key: Option<(String, Place)>,
     },
 }
 
+/// Where the keys of a mapping stand, once it has so many that looking through them would be slow.
+#[derive(Default)]
+struct Keys(HashMap<String, Place>);
+
+impl Keys {
+    const MANY: usize = 32;
+
+    /// Where a key was first given, if it was; it is known from now on.
+    fn meet(&mut self, entries: &[Entry], key: &str, place: Place) -> Option<Place> {
+        if entries.len() < Self::MANY {
+            return entries.iter().find(|entry| entry.key == key).map(|entry| entry.place);
+        }
+        if self.0.is_empty() {
+            // The first of two stays, also where both were given before.
+            self.0.extend(entries.iter().rev().map(|entry| (entry.key.clone(), entry.place)));
+        }
+        let first = self.0.get(key).copied();
+        if first.is_none() {
+            self.0.insert(key.to_owned(), place);
+        }
+        first
+    }
+}
+
 struct Builder<'s> {
     source: &'s Source<'s>,
-    lines: Vec<&'s str>,
+    lines: Lines<'s>,
     first_line: usize,
     stack: Vec<Open>,
     root: Option<Node>,
@@ -149,7 +174,7 @@ impl<'s> Builder<'s> {
     fn new(source: &'s Source<'s>, yaml: &'s str, first_line: usize) -> Self {
         Self {
             source,
-            lines: yaml.lines().collect(),
+            lines: Lines::of(yaml),
             first_line,
             stack: Vec::new(),
             root: None,
@@ -267,11 +292,11 @@ impl<'s> Builder<'s> {
         if text == "<<" {
             return Err(self.wrong(ProblemKind::Alias, node.place, "merge keys (`<<`) are not supported", None));
         }
-        let Some(Open::Map { keys, key, .. }) = self.stack.last_mut() else { return Ok(()) };
-        *key = Some((text.clone(), node.place));
-        match keys.get(&text).copied() {
-            None => drop(keys.insert(text, node.place)),
-            Some(first) => self.duplicate(&text, first, node.place),
+        let Some(Open::Map { entries, keys, key, .. }) = self.stack.last_mut() else { return Ok(()) };
+        let before = keys.meet(entries, &text, node.place).map(|first| (text.clone(), first));
+        *key = Some((text, node.place));
+        if let Some((text, first)) = before {
+            self.duplicate(&text, first, node.place);
         }
         Ok(())
     }
@@ -306,7 +331,7 @@ impl<'s> Builder<'s> {
     }
 
     fn rest_of_line(&self, line: usize, column: usize) -> usize {
-        let text = self.lines.get(line - 1).unwrap_or(&"");
+        let text = self.lines.get(line).unwrap_or_default();
         text.len().saturating_sub(column).min(200)
     }
 
@@ -330,7 +355,7 @@ impl<'s> Builder<'s> {
     }
 
     fn tab_indent(&self, line: usize) -> Option<Place> {
-        let text = self.lines.get(line.checked_sub(1)?)?;
+        let text = self.lines.get(line)?;
         let indent = text.chars().take_while(|c| matches!(c, ' ' | '\t'));
         let column = indent.enumerate().find(|(_, c)| *c == '\t').map(|(at, _)| at + 1)?;
         Some(Place::new(line + self.first_line - 1, column, 1))

@@ -21,6 +21,10 @@ impl World {
         fs::write(folder.join(file), text).expect("a loop file");
     }
 
+    fn folder(&self) -> Folder {
+        Folder::open(self.0.path()).expect("the folder can be read")
+    }
+
     fn catalogue(&self) -> Catalogue {
         let (git_dir, work_tree) = (self.0.path().join(".git"), self.0.path().to_owned());
         let format = ObjectFormat::Sha1;
@@ -45,9 +49,9 @@ fn loops(catalogue: &Catalogue) -> String {
 /// The files that the next process would not read.
 fn known_next(world: &World) -> Vec<String> {
     let mut next = world.catalogue();
-    let seen = next.look(LATER_MS).expect("the folder can be read");
-    next.meet(&seen);
-    next.recall(&seen, &ground()).expect("the shelf can be read");
+    let (folder, ground) = (world.folder(), ground());
+    next.meet(&folder);
+    next.recall(&Look { folder: &folder, ground: &ground, now_ms: LATER_MS }).expect("the shelf can be read");
     next.files.iter().filter(|known| known.good.is_some()).map(|known| known.file.to_string()).collect()
 }
 
@@ -79,11 +83,10 @@ fn a_file_that_was_written_just_now_is_read_again_whatever_its_stamp() {
     let world = World::new();
     world.write("a.md", "a", "every: 15m");
     let mut catalogue = world.catalogue();
-    let seen = catalogue.look(LATER_MS).expect("the folder can be read");
-    let settled_ms = seen[0].stamp.expect("it is there").settled_ms();
+    let settled_ms = stamp_of(&world.folder(), "a.md").expect("it is there").settled_ms();
     read(&mut catalogue, settled_ms - 1);
     assert_eq!(loops(&catalogue), "a every 15m");
-    assert_eq!(catalogue.meet(&seen), [0], "it is to be read again");
+    assert_eq!(catalogue.stale(&world.folder()), [(0, "a.md".into())], "it is to be read again");
     drop(catalogue);
     assert!(known_next(&world).is_empty());
 }
@@ -120,4 +123,39 @@ fn a_name_belongs_to_the_file_that_had_it_first() {
     assert_eq!(loops(&catalogue), "same every 20m; other every 15m");
     assert_eq!(catalogue.spec("other", LATER_MS).expect("a loop").0, format!("{FOLDER}/b.md"));
     assert_eq!(catalogue.spec("same", LATER_MS).expect("a loop").0, format!("{FOLDER}/a.md"));
+}
+
+#[test]
+fn many_files_are_read_on_two_cores_and_told_of_in_order() {
+    let world = World::new();
+    let many = 3 * AT_A_TIME + 7;
+    for number in 0..many {
+        world.write(&format!("{number:04}.md"), &format!("l{number:04}"), "daily: '02:30'");
+    }
+    let broken = [3, AT_A_TIME + 1, 2 * AT_A_TIME, many - 1].map(|number| format!("{number:04}.md"));
+    let (first, rest) = broken.split_first().expect("there are some");
+    for file in &broken {
+        fs::write(world.0.path().join(FOLDER).join(file), "---\nname: [\n").expect("it can be written");
+    }
+    let mut catalogue = world.catalogue();
+    let told = |changes: Vec<Change>| -> Vec<String> {
+        let said = |change| match change {
+            Change::Broken(text, Fallback::Nothing) => text.split(':').next().unwrap_or_default().to_owned(),
+            other => format!("{other:?}"),
+        };
+        changes.into_iter().map(said).collect()
+    };
+    assert_eq!(told(read(&mut catalogue, LATER_MS)), broken.each_ref().map(|file| format!("{FOLDER}/{file}")));
+    assert_eq!(catalogue.entries().count(), many - broken.len());
+    assert!(read(&mut catalogue, LATER_MS).is_empty(), "what was told is not told again");
+    world.write(first, "back", "daily: '02:30'");
+    assert_eq!(read(&mut catalogue, LATER_MS), [Change::Mended(first.clone())]);
+    drop(catalogue);
+    assert_eq!(known_next(&world).len(), many - rest.len());
+    let mut next = world.catalogue();
+    assert_eq!(read(&mut next, LATER_MS).len(), rest.len());
+    assert_eq!(next.entries().count(), many - rest.len());
+    for name in ["l0000", "back", "l0100"] {
+        assert_eq!(next.spec(name, LATER_MS).expect("a loop").1.name, name);
+    }
 }

@@ -79,7 +79,7 @@ fn identity(fields: &Fields<'_>, spec: &mut LoopSpec) {
 }
 
 /// The seed always writes its prompts, so that an empty one means none.
-fn seed_text(fields: &Fields<'_>, alias: &str, ours: &str, slot: &mut Option<String>) {
+fn seed_text(fields: &Fields<'_>, alias: &'static str, ours: &str, slot: &mut Option<String>) {
     let Some(at) = fields.get(alias) else { return };
     let Some(text) = at.text() else { return };
     if slot.is_some() {

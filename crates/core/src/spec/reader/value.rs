@@ -99,7 +99,7 @@ impl<'n> At<'n> {
     }
 
     /// A mapping with these keys and no others.
-    pub(crate) fn fields(&self, known: &[&str]) -> Option<Fields<'n>> {
+    pub(crate) fn fields(&self, known: &[&'static str]) -> Option<Fields<'n>> {
         let Value::Map(entries) = &self.node.value else {
             let some = known.iter().take(3).copied().collect::<Vec<_>>().join("`, `");
             return self.wants(&format!("a mapping with keys such as `{some}`"), None);
@@ -113,7 +113,7 @@ impl<'n> At<'n> {
         Some(Fields { at: self.clone(), entries })
     }
 
-    fn unknown_key(&self, entry: &Entry, known: &[&str]) {
+    fn unknown_key(&self, entry: &Entry, known: &[&'static str]) {
         let place = if self.path == Path::default() { String::new() } else { format!(" in `{}`", self.path) };
         let near = nearest(&entry.key, known.iter().copied());
         if let Some(near) = near {
@@ -129,7 +129,7 @@ impl<'n> At<'n> {
     /// A mapping whose keys are the user's own.
     pub(crate) fn entries(&self, wanted: &str) -> Option<Vec<(&'n Entry, At<'n>)>> {
         let Value::Map(entries) = &self.node.value else { return self.wants(wanted, None) };
-        Some(entries.iter().map(|entry| (entry, self.child(&entry.value, self.path.key(&entry.key)))).collect())
+        Some(entries.iter().map(|entry| (entry, self.child(&entry.value, self.path.key(entry.key.clone())))).collect())
     }
 
     /// A list; an item that cannot be read is replaced by `blank`, so that the others keep their index.
@@ -293,32 +293,37 @@ impl<'n> At<'n> {
 
 impl<'n> Fields<'n> {
     /// The value of a key.
-    pub(crate) fn get(&self, key: &str) -> Option<At<'n>> {
+    pub(crate) fn get(&self, key: &'static str) -> Option<At<'n>> {
         let entry = self.entries.iter().find(|entry| entry.key == key)?;
         Some(self.at.child(&entry.value, self.at.path.key(key)))
     }
 
     /// Reads a key into a field that has a default.
-    pub(crate) fn set<T>(&self, key: &str, slot: &mut T, read: impl FnOnce(&At<'n>) -> Option<T>) {
+    pub(crate) fn set<T>(&self, key: &'static str, slot: &mut T, read: impl FnOnce(&At<'n>) -> Option<T>) {
         if let Some(value) = self.get(key).and_then(|at| read(&at)) {
             *slot = value;
         }
     }
 
     /// Reads a key that need not be there.
-    pub(crate) fn option<T>(&self, key: &str, read: impl FnOnce(&At<'n>) -> Option<T>) -> Option<T> {
+    pub(crate) fn option<T>(&self, key: &'static str, read: impl FnOnce(&At<'n>) -> Option<T>) -> Option<T> {
         self.get(key).and_then(|at| read(&at))
     }
 
     /// Reads a key that must be there.
-    pub(crate) fn required<T>(&self, key: &str, example: &str, read: impl FnOnce(&At<'n>) -> Option<T>) -> Option<T> {
+    pub(crate) fn required<T>(
+        &self,
+        key: &'static str,
+        example: &str,
+        read: impl FnOnce(&At<'n>) -> Option<T>,
+    ) -> Option<T> {
         match self.get(key) {
             Some(at) => read(&at),
             None => self.missing(key, example),
         }
     }
 
-    fn missing<T>(&self, key: &str, example: &str) -> Option<T> {
+    fn missing<T>(&self, key: &'static str, example: &str) -> Option<T> {
         let path = self.at.path.key(key);
         if !self.at.findings.knows(&path) {
             let place = if self.at.path == Path::default() { String::new() } else { format!(" in `{}`", self.at.path) };

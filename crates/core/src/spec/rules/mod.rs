@@ -180,10 +180,10 @@ fn rubric(rules: &mut Rules, spec: &LoopSpec) {
         rules.object(dimensions.clone(), format!("`{dimensions}` has more than {DIMENSIONS_MAX} dimensions"), None);
     }
     for (name, meaning) in &spec.rubric.dimensions {
-        rules.part_name(dimensions.key(name), name);
+        rules.part_name(dimensions.key(name.clone()), name);
         if meaning.trim().is_empty() {
             let what = format!("dimension {} has no meaning", quoted(name));
-            rules.object(dimensions.key(name), what, "say what is scored");
+            rules.object(dimensions.key(name.clone()), what, "say what is scored");
         }
     }
 }
