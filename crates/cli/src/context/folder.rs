@@ -141,6 +141,9 @@ mod tests {
         let folder = Folder::open(dir.path()).expect("a folder");
         assert_eq!(folder.names(), ["a.yaml", "b.md", "c.json", "d.yml"]);
         let (about, bytes) = folder.read(OsStr::new("b.md")).expect("it is there");
-        assert_eq!((about.st_ino, bytes), (folder.about(OsStr::new("b.md")).expect("it is there").st_ino, b"b.md".to_vec()));
+        assert_eq!(
+            (about.st_ino, bytes),
+            (folder.about(OsStr::new("b.md")).expect("it is there").st_ino, b"b.md".to_vec())
+        );
     }
 }

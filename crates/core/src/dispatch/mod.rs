@@ -299,15 +299,14 @@ impl Dispatcher {
 
     /// Puts the loop in line or takes it out, as it could or could not start now but for slots and locks.
     fn look_after(&mut self, now_ms: i64, key: &LoopKey) {
-        let can_start = self.frozen.is_none()
-            && self.slots.run(key).is_none()
-            && self.members.get(key).is_some_and(|member| {
-                member.is_waiting()
-                    && member.standing.paused.is_none()
-                    && member.open < member.entry.open_max
-                    && member.not_before(now_ms).is_none()
-            });
-        match self.members.get(key).filter(|_| can_start) {
+        let is_free = self.frozen.is_none() && self.slots.run(key).is_none();
+        let can_start = |member: &Member| {
+            member.is_waiting()
+                && member.standing.paused.is_none()
+                && member.open < member.entry.open_max
+                && member.not_before(now_ms).is_none()
+        };
+        match self.members.get(key).filter(|member| is_free && can_start(member)) {
             Some(member) => {
                 let since_ms = member.since_ms.unwrap_or(now_ms);
                 // What it waits for first may be about another item now.

@@ -26,9 +26,7 @@ impl Out {
 
     /// The standing of a loop has changed.
     pub(super) fn keep(&mut self, key: &LoopKey) {
-        if !self.keep.contains(key) {
-            self.keep.insert(key.clone());
-        }
+        self.keep.insert(key.clone());
     }
 
     /// The last standing of a loop that was taken away.

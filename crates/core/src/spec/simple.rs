@@ -160,7 +160,8 @@ impl<'y> Lines<'y> {
                 let (word, rest) = text.split_at(end);
                 let word = word.trim_end_matches(' ');
                 // The whole reader takes a dash before a bracket or comma for the mark of a list.
-                let value = plain(word, |byte| b"#[]{},\"'`&!|>%@?".contains(&byte)).filter(|_| !word.ends_with('-'))?;
+                let value =
+                    plain(word, |byte| b"#[]{},\"'`&!|>%@?".contains(&byte)).filter(|_| !word.ends_with('-'))?;
                 Some((self.node(value)?, rest))
             }
         }
@@ -225,10 +226,8 @@ fn plain(word: &str, is_odd: impl Fn(u8) -> bool) -> Option<Value> {
         first => first.is_ascii_alphanumeric() || b"/._$(+~<=".contains(&first),
     };
     let colon = |pair: &[u8]| pair[0] != b':' || pair[1].is_ascii_alphanumeric() || pair[1] == b'/';
-    let is_simple = begins
-        && bytes.last() != Some(&b':')
-        && bytes.windows(2).all(colon)
-        && !bytes.iter().any(|byte| is_odd(*byte));
+    let is_simple =
+        begins && bytes.last() != Some(&b':') && bytes.windows(2).all(colon) && !bytes.iter().any(|byte| is_odd(*byte));
     is_simple.then(|| typed(word, ScalarStyle::Plain))
 }
 

@@ -121,16 +121,8 @@ fn null_at(line: usize) -> Node {
 
 /// A collection that is still open.
 enum Open {
-    List {
-        place: Place,
-        items: Vec<Node>,
-    },
-    Map {
-        place: Place,
-        entries: Vec<Entry>,
-        keys: Keys,
-        key: Option<(String, Place)>,
-    },
+    List { place: Place, items: Vec<Node> },
+    Map { place: Place, entries: Vec<Entry>, keys: Keys, key: Option<(String, Place)> },
 }
 
 /// Where the keys of a mapping stand, once it has so many that looking through them would be slow.

@@ -13,8 +13,8 @@ use super::stop::StopFile;
 use super::told::{News, Told};
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::store::{FlagRow, InboxQuery, RoundRow, StoreError};
-use loopwright_core::dispatch::{Dispatcher, Frozen, Input, Limits, LoopKey};
+use crate::store::{FlagRow, InboxQuery, RoundRow, ScheduleRow, StoreError};
+use loopwright_core::dispatch::{Dispatcher, Frozen, Input, Limits, LoopKey, Standing};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -102,10 +102,24 @@ pub(super) async fn dispatcher(
     limits: Limits,
     frozen: Option<Frozen>,
 ) -> Result<Dispatcher, StoreError> {
-    let standings = engine.store.schedules().await?.into_iter().map(keep::standing).collect();
+    let standings = standings(engine.store.schedules().await?);
     let pending = engine.store.pending_signals(SIGNALS_MAX).await?.into_iter().map(keep::signal).collect();
     let last_ms = engine.store.last_ms().await?.unwrap_or(0);
     Ok(Dispatcher::new(limits, standings, pending, frozen, last_ms))
+}
+
+/// Where loops stand; those of one repository share its name's memory, which makes them quick to compare.
+fn standings(rows: Vec<ScheduleRow>) -> Vec<Standing> {
+    let mut repo: Arc<str> = Arc::from("");
+    let mut shared = |row: ScheduleRow| {
+        let mut standing = keep::standing(row);
+        if standing.key.repo != repo {
+            repo = Arc::clone(&standing.key.repo);
+        }
+        standing.key.repo = Arc::clone(&repo);
+        standing
+    };
+    rows.into_iter().map(&mut shared).collect()
 }
 
 pub(super) fn frozen_by(flag: FlagRow) -> Frozen {

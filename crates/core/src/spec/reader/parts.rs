@@ -70,12 +70,7 @@ fn ceilings(at: &At<'_>, scope: &mut Ceilings) {
     ceiling(&fields, "idle", &mut scope.idle, At::span);
 }
 
-fn ceiling<'n, T>(
-    fields: &Fields<'n>,
-    key: &'static str,
-    slot: &mut Option<T>,
-    read: impl Fn(&At<'n>) -> Option<T>,
-) {
+fn ceiling<'n, T>(fields: &Fields<'n>, key: &'static str, slot: &mut Option<T>, read: impl Fn(&At<'n>) -> Option<T>) {
     fields.set(key, slot, |at| match &at.node.value {
         Value::Text(text) if text == "none" => Some(None),
         _ => read(at).map(Some),
