@@ -207,7 +207,7 @@ impl Catalogue {
         };
         std::thread::scope(|scope| {
             if parts.len() > 1 {
-                scope.spawn(&work);
+                scope.spawn(work);
             }
             work();
         });

@@ -9,7 +9,7 @@ use crate::store::{
 };
 use loopwright_core::dispatch::{LoopKey, Paused, Receipt, Signal, Standing, Wait};
 use loopwright_core::hash;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Rows of one transaction; a store takes more, and none of them should be long.
@@ -50,35 +50,59 @@ impl Keeping {
         Ok(())
     }
 
+    fn add(&mut self, piece: Piece<'_>) {
+        self.changes.push(match &piece {
+            Piece::Stands(standing) => Change::Schedule(schedule_row(standing)),
+            Piece::Taken(signal) => taken_row(signal),
+            Piece::Told(receipt) => Change::Receipt(receipt_row(receipt)),
+        });
+        if let Piece::Told(receipt) = piece {
+            self.receipts.push(receipt);
+        }
+    }
+
     /// Whether a loop may start before it is written: it is about the standing of other loops, and about nothing else.
     pub(super) fn lets_pass(&self, key: &LoopKey) -> bool {
         self.loops.as_ref().is_some_and(|loops| !loops.contains(key))
     }
 }
 
+/// Something about a loop that is to be kept.
+enum Piece<'s> {
+    Stands(Standing),
+    Taken(&'s Signal),
+    Told(Receipt),
+}
+
+impl Piece<'_> {
+    fn key(&self) -> &LoopKey {
+        match self {
+            Self::Stands(standing) => &standing.key,
+            Self::Taken(signal) => &signal.key,
+            Self::Told(receipt) => &receipt.key,
+        }
+    }
+}
+
 /// What the dispatcher wants kept, in transactions of a good size: the rows of one loop are always in one of them.
 pub(super) fn keepings(receipts: Vec<Receipt>, standings: Vec<Standing>, taken: &[Signal]) -> Vec<Keeping> {
-    let mut loops: BTreeMap<LoopKey, Keeping> = BTreeMap::new();
-    for standing in &standings {
-        loops.entry(standing.key.clone()).or_default().changes.push(Change::Schedule(schedule_row(standing)));
+    let pieces = standings.into_iter().map(Piece::Stands).chain(taken.iter().map(Piece::Taken));
+    let mut pieces: Vec<Piece<'_>> = pieces.chain(receipts.into_iter().map(Piece::Told)).collect();
+    // Those of one loop stay in this order.
+    pieces.sort_by(|one, other| one.key().cmp(other.key()));
+    let loops: Vec<usize> = pieces.chunk_by(|one, other| one.key() == other.key()).map(<[_]>::len).collect();
+    let (mut pieces, mut all, mut keys) = (pieces.into_iter(), Vec::new(), Vec::new());
+    let mut keeping = Keeping::default();
+    for count in loops {
+        if !keeping.changes.is_empty() && keeping.changes.len() + count > ROWS_MAX {
+            keeping.loops = Some(keys.drain(..).collect());
+            all.push(std::mem::take(&mut keeping));
+        }
+        keys.extend(pieces.as_slice().first().map(|piece| piece.key().clone()));
+        pieces.by_ref().take(count).for_each(|piece| keeping.add(piece));
     }
-    for signal in taken {
-        loops.entry(signal.key.clone()).or_default().changes.push(taken_row(signal));
-    }
-    for receipt in receipts {
-        let keeping = loops.entry(receipt.key.clone()).or_default();
-        keeping.changes.push(Change::Receipt(receipt_row(&receipt)));
-        keeping.receipts.push(receipt);
-    }
-    let mut all: Vec<Keeping> = Vec::new();
-    for (key, mut keeping) in loops {
-        keeping.loops = Some(BTreeSet::from([key]));
-        let left = match all.last_mut() {
-            Some(last) => last.join(keeping).err(),
-            None => Some(Box::new(keeping)),
-        };
-        all.extend(left.map(|keeping| *keeping));
-    }
+    keeping.loops = Some(keys.into_iter().collect());
+    all.extend(Some(keeping).filter(|keeping| !keeping.changes.is_empty()));
     all
 }
 
@@ -270,6 +294,7 @@ fn taken_row(signal: &Signal) -> Change {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use loopwright_core::dispatch::Fate;
 
     fn standing_of(names: &[&str]) -> Keeping {
         let standings = names.iter().map(|name| Standing::new(LoopKey::new("r", name), "f", 0)).collect();
@@ -296,5 +321,48 @@ mod tests {
         assert!(!rows.lets_pass(&LoopKey::new("r", "b")), "its own mark goes first");
         let said = Keeping { event: Some(event("frozen", None, "ada", "")), ..Keeping::default() };
         assert!(!said.lets_pass(&LoopKey::new("r", "c")), "what people said goes first");
+    }
+
+    fn receipt(key: &LoopKey, due_ms: i64) -> Receipt {
+        Receipt {
+            key: key.clone(),
+            occurrence: format!("due:{due_ms}"),
+            due_ms,
+            trigger: "every 1s".into(),
+            fate: Fate::Missed,
+            reason: String::new(),
+            round: None,
+            count: 1,
+            through_ms: None,
+            at_ms: due_ms,
+        }
+    }
+
+    #[test]
+    fn rows_of_one_loop_are_in_one_transaction_and_in_order() {
+        let keys: Vec<LoopKey> = (0..ROWS_MAX + 10).map(|number| LoopKey::new("r", &format!("l{number:05}"))).collect();
+        let standings: Vec<Standing> = keys.iter().rev().map(|key| Standing::new(key.clone(), "f", 1)).collect();
+        let busy = &keys[ROWS_MAX - 2];
+        let receipts = [3, 1, 2].map(|due_ms| receipt(busy, due_ms));
+        let (occurrence, trigger) = ("push:main:1".to_owned(), "push".into());
+        let taken = [Signal { key: keys[3].clone(), occurrence, trigger, at_ms: 1, item: None }];
+        let all = keepings(receipts.into(), standings, &taken);
+        assert_eq!(all.iter().map(|keeping| keeping.changes.len()).collect::<Vec<_>>(), [ROWS_MAX - 1, 15]);
+        let loops: Vec<&LoopKey> = all.iter().flat_map(|keeping| keeping.loops.iter().flatten()).collect();
+        assert_eq!(loops, keys.iter().collect::<Vec<_>>());
+        let words = |change: &Change| match change {
+            Change::Schedule(row) => format!("stands {}", row.loop_name),
+            Change::SignalTaken { key, .. } => format!("taken {key}"),
+            Change::Receipt(row) => format!("told {}", row.occurrence),
+            other => format!("{other:?}"),
+        };
+        let said = |keeping: &Keeping| keeping.changes.iter().map(words).collect::<Vec<_>>();
+        assert_eq!(said(&all[0])[3..6], ["stands l00003", "taken push:main:1", "stands l00004"]);
+        assert_eq!(
+            said(&all[1])[..4],
+            [format!("stands {}", busy.name).as_str(), "told due:3", "told due:1", "told due:2"]
+        );
+        assert_eq!(all[1].receipts.len(), 3);
+        assert!(keepings(Vec::new(), Vec::new(), &[]).is_empty());
     }
 }
