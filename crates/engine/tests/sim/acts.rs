@@ -20,10 +20,11 @@ impl Story {
             // Not answered is not loaded, which a later load makes good.
             drop(self.ask(|life| async move { life.daemon.reload().await }));
         }
-        if may(self, Site::Pauses) {
-            self.pause_or_resume();
+        let unborn = if self.world.faults.may(Site::Pauses) { self.unborn_loop() } else { None };
+        if unborn.is_some() || may(self, Site::Pauses) {
+            self.pause_or_resume(unborn);
         }
-        if !self.goes_far_back && may(self, Site::Stops) {
+        if self.may_stop() && (may(self, Site::Stops) || self.world.faults.is_disk_full() && self.is_at_work()) {
             self.stop_or_thaw()?;
         }
         if may(self, Site::Events) {
@@ -32,8 +33,7 @@ impl Story {
         if may(self, Site::ByHand) {
             self.by_hand();
         }
-        self.answer_one();
-        Ok(())
+        self.answer_one()
     }
 
     fn any_loop(&mut self) -> (usize, CheckedSpec) {
@@ -61,10 +61,12 @@ impl Story {
         self.world.specs().into_iter().find(|spec| *spec.name == *unborn.key.name)
     }
 
-    fn pause_or_resume(&mut self) {
-        let spec = self.unborn_loop().unwrap_or_else(|| self.any_loop().1);
+    fn pause_or_resume(&mut self, unborn: Option<CheckedSpec>) {
+        // A loop that is about to have a round is rather paused than resumed.
+        let most = if unborn.is_some() { 4 } else { 2 };
+        let spec = unborn.unwrap_or_else(|| self.any_loop().1);
         let key = self.world.key(&spec);
-        if self.dice.below(2) == 0 {
+        if self.dice.below(most) > 0 {
             let answer = self.ask(|life| async move { life.daemon.pause(&key, "ann", "a test").await });
             self.said.pause(&spec.name, &answer);
         } else {
@@ -73,14 +75,26 @@ impl Story {
         }
     }
 
+    fn may_stop(&self) -> bool {
+        !self.goes_far_back && self.world.faults.may(Site::Stops)
+    }
+
+    /// A machine gets into trouble while something is at work, which is when people stop everything.
+    pub(super) fn is_in_trouble(&mut self) -> bool {
+        self.may_stop() && self.is_at_work() && self.dice.quarter()
+    }
+
+    fn is_at_work(&self) -> bool {
+        !self.life().world.own.at_work.rounds().is_empty()
+    }
+
     /// P7: whatever is answered, a stop is in effect at once, also when it cannot be written.
     fn stop_or_thaw(&mut self) -> Result<(), String> {
-        // People stop everything when they see something at work that should not be, often on a machine in trouble.
-        let is_at_work = !self.life().world.own.at_work.rounds().is_empty();
-        if is_at_work && self.dice.below(2) == 0 {
-            self.world.faults.fill_disk(true);
+        if self.world.faults.is_disk_full() {
+            // What came due waits to be written by then.
+            self.life().settle()?;
         }
-        if is_at_work || self.dice.below(2) == 0 {
+        if self.is_at_work() || self.dice.below(2) == 0 {
             let answer = self.ask(|life| async move { life.daemon.freeze("ann", "a test").await });
             self.said.stop(&answer);
             self.life().settle()?;
@@ -99,10 +113,14 @@ impl Story {
     /// Something outside happens, and is told once or twice.
     fn event(&mut self) -> Result<(), String> {
         let (_, spec) = self.any_loop();
+        self.event_of(&spec.name)
+    }
+
+    fn event_of(&mut self, loop_name: &str) -> Result<(), String> {
         self.signals += 1;
         let signal = SignalRow {
             repo: self.world.ground.repo_id.clone(),
-            loop_name: spec.name.clone(),
+            loop_name: loop_name.to_owned(),
             key: format!("webhook:github:{}", self.signals),
             trigger: "webhook".to_owned(),
             at_ms: self.world.clock.now_ms(),
@@ -123,6 +141,11 @@ impl Story {
     /// A person starts a round beside the daemon.
     fn by_hand(&mut self) {
         let (_, spec) = self.any_loop();
+        self.by_hand_of(&spec.name);
+    }
+
+    fn by_hand_of(&self, loop_name: &str) {
+        let Some(spec) = self.world.specs().into_iter().find(|spec| spec.name == loop_name) else { return };
         let (engine, world) = (self.life().engine.clone(), self.life().world.clone());
         let request = world.request(spec);
         self.life().beside(async move {
@@ -136,11 +159,22 @@ impl Story {
         asked.unwrap_or_default().into_iter().filter(|row| row.kind != "loop-paused").collect()
     }
 
-    /// A person answers a question, now and then.
-    fn answer_one(&mut self) {
-        if let Some(question) = self.questions().into_iter().next().filter(|_| self.dice.below(3) == 0) {
-            self.answer(question);
+    /// A person answers a question, now and then, and rather while the loop is at work again.
+    fn answer_one(&mut self) -> Result<(), String> {
+        let Some(question) = self.questions().into_iter().next() else { return Ok(()) };
+        let is_at_work = self.life().world.own.at_work.has(&question.loop_name);
+        let may_kill = self.world.faults.may_kill();
+        if is_at_work && may_kill {
+            // Two rounds of one loop are left, the one that was answered and the one at work, and a third one waits.
+            self.event_of(&question.loop_name)?;
+            self.life().world.own.door.doom();
         }
+        if is_at_work || self.dice.below(3) == 0 {
+            self.answer(question);
+        } else if may_kill {
+            self.by_hand_of(&question.loop_name);
+        }
+        Ok(())
     }
 
     pub(super) fn answer_all(&mut self) {

@@ -29,6 +29,11 @@ impl AtWork {
         self.0.lock().expect("no one panics with it").values().cloned().collect()
     }
 
+    /// Whether an agent of this loop is among them.
+    pub(crate) fn has(&self, loop_name: &str) -> bool {
+        self.0.lock().expect("no one panics with it").contains_key(loop_name)
+    }
+
     /// Goes to work; says who was there already.
     fn enter(&self, loop_name: &str, round: &str) -> (Stay, Option<String>) {
         let before = self.0.lock().expect("no one panics with it").insert(loop_name.to_owned(), round.to_owned());
@@ -83,7 +88,9 @@ impl World {
     }
 
     async fn play(&self, invocation: &Invocation, cancel: &Cancel) -> AgentOutcome {
-        if self.faults.strikes(Site::SlowAgent) {
+        // Who proposes takes time, so that the answer to the last proposal meets the next one at work.
+        let is_long = self.proposes(&invocation.loop_name) && !self.faults.are_over() && self.throw(2) == 0;
+        if is_long || self.faults.strikes(Site::SlowAgent) {
             tokio::select! {
                 () = self.linger(90) => {}
                 () = cancel.cancelled() => {}
@@ -109,7 +116,7 @@ impl World {
         AgentOutcome::in_process(0, "nothing to tell", usage)
     }
 
-    fn proposes(&self, loop_name: &str) -> bool {
+    pub(crate) fn proposes(&self, loop_name: &str) -> bool {
         self.specs().iter().any(|spec| spec.name == loop_name && spec.level != LoopLevel::L1Report)
     }
 

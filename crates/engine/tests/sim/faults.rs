@@ -12,6 +12,8 @@ use tokio::sync::Notify;
 pub(crate) enum Site {
     /// The process dies between two steps.
     Crash,
+    /// The process dies while something that was asked for is under way.
+    CrashMidway,
     /// The process dies at a write.
     CrashAtWrite,
     /// A write fails, as one does that meets a busy store.
@@ -47,8 +49,9 @@ pub(crate) enum Site {
 }
 
 /// Faults; each is active in a quarter of the runs.
-const FAULTS: [Site; 16] = [
+const FAULTS: [Site; 17] = [
     Site::Crash,
+    Site::CrashMidway,
     Site::CrashAtWrite,
     Site::WriteFails,
     Site::WriteLies,
@@ -94,9 +97,19 @@ impl Faults {
         self.active.contains(&site)
     }
 
+    /// Whether processes die in this run.
+    pub(crate) fn may_kill(&self) -> bool {
+        [Site::Crash, Site::CrashMidway, Site::CrashAtWrite].into_iter().any(|site| self.may(site))
+    }
+
     /// Whether it happens at this chance.
     pub(crate) fn strikes(&self, site: Site) -> bool {
-        self.may(site) && !self.is_over.load(Ordering::SeqCst) && self.quarter()
+        self.may(site) && !self.are_over() && self.quarter()
+    }
+
+    /// Whether nothing goes wrong any more.
+    pub(crate) fn are_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
     }
 
     fn quarter(&self) -> bool {
@@ -107,6 +120,10 @@ impl Faults {
     pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
         self.fill_disk(false);
+    }
+
+    pub(crate) fn is_disk_full(&self) -> bool {
+        self.is_disk_full.load(Ordering::SeqCst)
     }
 
     pub(crate) fn fill_disk(&self, is_full: bool) {
@@ -122,12 +139,15 @@ pub(crate) struct Door {
     pub(crate) died: Notify,
     tried: AtomicU64,
     kept: AtomicU64,
+    /// It dies with the next write that takes effect.
+    is_doomed: AtomicBool,
 }
 
 impl Door {
     pub(crate) fn new(faults: Arc<Faults>) -> Self {
         let (tried, kept) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { faults, is_dead: AtomicBool::new(false), died: Notify::new(), tried, kept }
+        let (is_dead, is_doomed) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { faults, is_dead, died: Notify::new(), tried, kept, is_doomed }
     }
 
     pub(crate) fn is_dead(&self) -> bool {
@@ -144,8 +164,13 @@ impl Door {
         self.kept.load(Ordering::SeqCst)
     }
 
+    /// Lets the process die with the next write that takes effect.
+    pub(crate) fn doom(&self) {
+        self.is_doomed.store(true, Ordering::SeqCst);
+    }
+
     /// A process that has died writes nothing more.
-    fn die(&self) {
+    pub(crate) fn die(&self) {
         self.is_dead.store(true, Ordering::SeqCst);
         self.died.notify_one();
     }
@@ -155,6 +180,10 @@ impl Door {
             Moment::Before => self.tried.fetch_add(1, Ordering::SeqCst),
             Moment::After => self.kept.fetch_add(1, Ordering::SeqCst),
         };
+        if moment == Moment::After && self.is_doomed.load(Ordering::SeqCst) {
+            self.die();
+            return Err(fault);
+        }
         // One write in four has a chance, so that a round with many of them has one too.
         if !self.faults.quarter() {
             return Ok(());
@@ -176,7 +205,7 @@ impl SeamHook for Door {
             return Err(fault);
         }
         let is_write = matches!(site, "store.append" | "fs.write");
-        if is_write && moment == Moment::Before && self.faults.is_disk_full.load(Ordering::SeqCst) {
+        if is_write && moment == Moment::Before && self.faults.is_disk_full() {
             self.tried.fetch_add(1, Ordering::SeqCst);
             return Err(fault);
         }

@@ -51,12 +51,14 @@ pub(crate) struct Own {
     pub(crate) waiting: Arc<AtomicUsize>,
     pub(crate) at_work: AtWork,
     pub(crate) store: Arc<OnceLock<Arc<dyn Store>>>,
+    /// Loops with whose next birth it dies.
+    pub(crate) last: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Own {
     fn new(faults: &Arc<Faults>) -> Self {
         let door = Arc::new(Door::new(Arc::clone(faults)));
-        Self { door, waiting: Arc::default(), at_work: AtWork::default(), store: Arc::default() }
+        Self { door, waiting: Arc::default(), at_work: AtWork::default(), store: Arc::default(), last: Arc::default() }
     }
 }
 
@@ -79,7 +81,7 @@ impl Drop for Waits {
 /// A few loops with a grid each; in some runs, one of them proposes changes.
 fn specs(dice: &mut Dice) -> Vec<CheckedSpec> {
     let count = 2 + dice.below(3);
-    let proposes = dice.below(8) == 0;
+    let proposes = dice.quarter();
     let spec = |number: u64, dice: &mut Dice| {
         let level = if proposes && number == 0 { LoopLevel::L2Assisted } else { LoopLevel::L1Report };
         let mut spec = LoopSpec::new(format!("loop-{number}"), "look and report", level).with_maker_prompt("Look.");
@@ -209,14 +211,21 @@ impl Fleet for World {
 
     fn prepare<'a>(&'a self, engine: &'a Engine, key: &'a LoopKey) -> BoxFuture<'a, Result<Prepared, EngineError>> {
         Box::pin(async move {
-            if self.faults.strikes(Site::SlowProbe) {
+            let is_slow = self.faults.strikes(Site::SlowProbe);
+            if is_slow {
                 self.linger(40).await;
             }
             if self.faults.strikes(Site::ProbeFails) {
                 return Err(EngineError::Daemon("the loop file is being written".to_owned()));
             }
-            if self.throw(3) > 0 {
+            // A probe that took its time has found something: what was said meanwhile meets a birth. There is always something
+            // to propose.
+            if self.throw(3) > 0 && !is_slow && !self.proposes(&key.name) {
                 return Ok(Prepared::NoWork);
+            }
+            if is_slow && self.faults.may_kill() && self.throw(2) == 0 {
+                // Nothing that comes after the birth makes good what it undid.
+                self.own.last.lock().expect("no one panics with it").insert(key.name.to_string());
             }
             let spec = self.specs().into_iter().find(|spec| *spec.name == *key.name).expect("a loop of ours");
             let request = self.request(spec);

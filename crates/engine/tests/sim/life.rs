@@ -1,7 +1,7 @@
 //! One life of a process: an engine and a daemon on a runtime of their own, which ends well or is dropped as it stands.
 
 use super::fleet::{Waits, World};
-use loopwright::clock::{Clock as _, HandClock};
+use loopwright::clock::Clock as _;
 use loopwright::daemon::{Begun, Daemon, Ended, Ending, News, Told};
 use loopwright::seam::Seam;
 use loopwright::{Engine, Settings};
@@ -88,6 +88,11 @@ impl Life {
 
     pub(crate) fn is_dead(&self) -> bool {
         self.world.own.door.is_dead()
+    }
+
+    /// Lets some moments pass.
+    pub(crate) fn pass(&self, moments: u64) {
+        (0..moments).for_each(|_| self.run(moment()));
     }
 
     /// Lets everything happen that happens without the clock.
@@ -212,13 +217,20 @@ impl Life {
     }
 }
 
-/// Prints what a daemon says, for somebody who looks at one seed.
-struct Teller(HandClock);
+/// Hears what a daemon says: prints it for somebody who looks at one seed, and knows when a birth is the last thing that a
+/// process does.
+struct Ear(World);
 
-impl Told for Teller {
+impl Told for Ear {
     fn tell(&self, news: &News) {
-        if !matches!(news, News::Sleeps { .. }) {
-            println!("{} {news:?}", self.0.now_ms());
+        let Self(world) = self;
+        if world.is_told && !matches!(news, News::Sleeps { .. }) {
+            println!("{} {news:?}", world.clock.now_ms());
+        }
+        if let News::Started { key, .. } = news
+            && world.own.last.lock().expect("no one panics with it").contains(&*key.name)
+        {
+            world.own.door.die();
         }
     }
 }
@@ -229,8 +241,7 @@ async fn open(state: &Path, world: &World, limits: &Limits) -> Result<(Engine, D
     // Nobody has set it: it is this process's own.
     let _ = world.own.store.set(Arc::clone(engine.store()));
     let fleet = Arc::new(world.clone());
-    let told: Arc<dyn Told> = if world.is_told { Arc::new(Teller(world.clock.clone())) } else { Arc::new(()) };
-    match Daemon::start(engine.clone(), fleet, limits.clone(), told).await {
+    match Daemon::start(engine.clone(), fleet, limits.clone(), Arc::new(Ear(world.clone()))).await {
         Ok((daemon, ending)) => Ok((engine, daemon, ending)),
         Err(why) => {
             // The next try is another engine.

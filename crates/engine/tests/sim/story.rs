@@ -92,7 +92,7 @@ impl Story {
     }
 
     fn step(&mut self) -> Result<(), String> {
-        let is_full = self.world.faults.strikes(Site::DiskFull);
+        let is_full = self.world.faults.strikes(Site::DiskFull) || self.is_in_trouble();
         self.world.faults.fill_disk(is_full);
         self.advance();
         if self.world.faults.strikes(Site::SecondDaemon) {
@@ -100,6 +100,11 @@ impl Story {
         }
         self.act()?;
         self.looked = None;
+        if self.world.faults.strikes(Site::CrashMidway) {
+            let moments = self.dice.below(12);
+            self.life().pass(moments);
+            self.reborn()?;
+        }
         let settled = self.life().settle()?;
         self.look(settled != Settled::Dead)?;
         // One that stands still in the middle of a write would hold everybody up, as an open transaction does.
