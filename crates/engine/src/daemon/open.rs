@@ -33,6 +33,15 @@ pub(super) enum Span {
     Once,
 }
 
+impl Span {
+    fn mode(self) -> Mode {
+        match self {
+            Self::Lasting => Mode::Running,
+            Self::Once => Mode::Once,
+        }
+    }
+}
+
 pub(super) async fn open(
     engine: Engine,
     fleet: Arc<dyn Fleet>,
@@ -73,10 +82,7 @@ pub(super) async fn open(
         frozen,
         is_flagged,
         asked: HashSet::new(),
-        mode: match span {
-            Span::Lasting => Mode::Running,
-            Span::Once => Mode::Once,
-        },
+        mode: span.mode(),
         moment: (span == Span::Once).then_some(now_ms),
         since_ms: now_ms,
         loops: 0,
