@@ -45,9 +45,9 @@ const EDITS: [Edit; 9] = [
     },
     Edit {
         file: "crates/core/src/dispatch/mod.rs",
-        right: "&& self.slots.run(key).is_none()\n",
-        wrong: "&& self.slots.run(key).is_none_or(|run| \
-                [no look whether a round runs] || [overlap by race] && run.is_starting())\n",
+        right: "self.frozen.is_none() && self.slots.run(key).is_none();",
+        wrong: "self.frozen.is_none() && self.slots.run(key).is_none_or(|run| \
+                [no look whether a round runs] || [overlap by race] && run.is_starting());",
     },
     Edit {
         file: "crates/engine/src/store/time.rs",
