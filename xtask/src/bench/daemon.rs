@@ -190,8 +190,8 @@ fn no_work(bed: &Bed, field: &Field, ear: &Path) -> Result<Section, String> {
                  due moment gets its receipt, durably. CPU is the daemon's own, of all its threads, without children";
     let mut section = Section::new("wake-ups that find no work, on the disk", about);
     let mut before = 0;
-    for loops in [1, 10] {
-        let names: Vec<String> = (before..loops).map(|number| format!("idle-{number:02}")).collect();
+    for loops in [1, 10, 100] {
+        let names: Vec<String> = (before..loops).map(|number| format!("idle-{number:03}")).collect();
         names.iter().try_for_each(|name| field.add(name, &text))?;
         before = loops;
         let (used, receipts, wakes) = woken(bed, field, ear)?;
@@ -201,7 +201,7 @@ fn no_work(bed: &Bed, field: &Field, ear: &Path) -> Result<Section, String> {
             format!("{} / {} ({wakes} moments, {receipts} receipts `no-work`)", each(wakes), each(receipts)),
         );
     }
-    (0..before).try_for_each(|number| field.remove(&format!("idle-{number:02}")))?;
+    (0..before).try_for_each(|number| field.remove(&format!("idle-{number:03}")))?;
     let starts = std::fs::read_to_string(&mark).map_or(0, |text| text.lines().count());
     Ok(section.note("agents that were started", starts.to_string()))
 }
@@ -233,7 +233,7 @@ fn woken(bed: &Bed, field: &Field, ear: &Path) -> Result<(Used, u64, u64), Strin
 
 fn idle_loops(field: &Field) -> Vec<String> {
     let is_there = |name: &String| field.world.repo.join(format!(".loopwright/loops/{name}.md")).exists();
-    (0..10).map(|number| format!("idle-{number:02}")).filter(is_there).collect()
+    (0..100).map(|number| format!("idle-{number:03}")).filter(is_there).collect()
 }
 
 /// The receipts of a loop with their moments, latest first.

@@ -10,7 +10,7 @@ use jiff::tz::TimeZone;
 use loopwright_core::cadence::{Due, Schedule};
 use serde::Serialize;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 
 /// So many occurrences a document has at most: the earliest.
 const LISTED_MAX: usize = 10_000;
@@ -61,6 +61,9 @@ pub(crate) struct Coming {
     /// Why nothing of this will start, where everything is stopped.
     stopped: Option<String>,
     occurrences: Vec<Occurrence>,
+    /// Those that a page has room for: a loop that is due every second does not push the others out.
+    #[serde(skip)]
+    lines: Vec<Occurrence>,
     #[serde(skip)]
     total: u64,
     #[serde(skip)]
@@ -94,10 +97,12 @@ impl Coming {
     pub(crate) fn look(loops: &[Planned], now_ms: i64, days: u16, zone: &str) -> Self {
         let upto_ms = now_ms.saturating_add(i64::from(days) * DAY_MS);
         let zone = jiff::tz::TimeZoneDatabase::bundled().get(zone).unwrap_or(TimeZone::UTC);
+        let of_one = if loops.len() > 1 { OF_ONE_MAX } else { LINES_MAX };
         Self {
             schema: SCHEMA,
             stopped: None,
-            occurrences: first(loops, now_ms, upto_ms),
+            occurrences: first(loops, now_ms, upto_ms, Most { of_one: LISTED_MAX, in_all: LISTED_MAX }),
+            lines: first(loops, now_ms, upto_ms, Most { of_one, in_all: LINES_MAX }),
             total: loops.iter().map(|planned| planned.schedule.count_between(now_ms, upto_ms)).sum(),
             days,
             now_ms,
@@ -119,8 +124,8 @@ impl Coming {
         }
         let heat = Heat::look(loops, self.now_ms, self.days, &self.zone);
         parts.extend(heat.render(width, paint));
-        parts.push(self.table(loops.len()).fit(width));
-        parts.extend(self.rest(loops.len()).map(|rest| paint(Look::Dim, &rest)));
+        parts.push(self.table().fit(width));
+        parts.extend(self.rest().map(|rest| paint(Look::Dim, &rest)));
         parts.join("\n\n")
     }
 
@@ -150,9 +155,9 @@ impl Coming {
         }
     }
 
-    fn table(&self, loops: usize) -> Table {
+    fn table(&self) -> Table {
         let mut table = Table::new(["DUE", "IN", "LOOP", "TRIGGER", "NOTE"]);
-        for line in self.lines(loops) {
+        for line in &self.lines {
             let wait = until(line.start_ms, self.now_ms);
             let cells = [self.wall(line.at_ms), wait, line.label.clone(), line.trigger.clone(), line.note.to_owned()];
             table.row(cells);
@@ -160,23 +165,8 @@ impl Coming {
         table
     }
 
-    /// The occurrences that a page has room for: a loop that is due every minute does not push the others out.
-    fn lines(&self, loops: usize) -> Vec<&Occurrence> {
-        let most = if loops > 1 { OF_ONE_MAX } else { LINES_MAX };
-        let mut shown: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut lines = Vec::new();
-        for line in &self.occurrences {
-            let count = shown.entry(&line.label).or_default();
-            *count += 1;
-            if *count <= most && lines.len() < LINES_MAX {
-                lines.push(line);
-            }
-        }
-        lines
-    }
-
-    fn rest(&self, loops: usize) -> Option<String> {
-        let more = self.total.saturating_sub(self.lines(loops).len() as u64);
+    fn rest(&self) -> Option<String> {
+        let more = self.total.saturating_sub(self.lines.len() as u64);
         (more > 0).then(|| format!("and {more} more within {}", days(self.days)))
     }
 
@@ -208,16 +198,23 @@ fn days(count: u16) -> String {
     if count == 1 { "a day".to_owned() } else { format!("{count} days") }
 }
 
+/// How many occurrences are wanted.
+#[derive(Debug, Clone, Copy)]
+struct Most {
+    of_one: usize,
+    in_all: usize,
+}
+
 /// The first occurrences of all loops, in order. Each loop is asked for its next one only.
-fn first(loops: &[Planned], now_ms: i64, upto_ms: i64) -> Vec<Occurrence> {
-    let mut walks: Vec<_> = loops.iter().map(|planned| planned.schedule.coming(now_ms)).collect();
+fn first(loops: &[Planned], now_ms: i64, upto_ms: i64, most: Most) -> Vec<Occurrence> {
+    let mut walks: Vec<_> = loops.iter().map(|planned| planned.schedule.coming(now_ms).take(most.of_one)).collect();
     let mut heads: Vec<Option<Due>> = walks.iter_mut().map(Iterator::next).collect();
     let rank = |at: usize, due: &Due| Reverse((due.at_ms, loops[at].name.clone(), at));
     let mut queue: BinaryHeap<_> =
         heads.iter().enumerate().filter_map(|(at, due)| Some(rank(at, due.as_ref()?))).collect();
     let mut found = Vec::new();
     while let Some(Reverse((at_ms, _, at))) = queue.pop() {
-        if at_ms > upto_ms || found.len() == LISTED_MAX {
+        if at_ms > upto_ms || found.len() == most.in_all {
             break;
         }
         let next = walks[at].next();
@@ -486,6 +483,15 @@ mod tests {
         let every_second = [planned("often", |on| on.every = Span::parse("1s").into_iter().collect())];
         let coming = Coming::look(&every_second, friday(), 366, "Europe/Berlin");
         assert_eq!((coming.occurrences.len(), coming.total), (LISTED_MAX, 366 * 86_400));
+    }
+
+    #[test]
+    fn a_loop_that_is_due_every_second_does_not_push_the_others_out_of_the_page() {
+        let often = planned("often", |on| on.every = Span::parse("1s").into_iter().collect());
+        let loops = [often, planned("nightly", |on| on.daily = vec!["19:30".to_owned()])];
+        let coming = Coming::look(&loops, friday(), 1, "Europe/Berlin");
+        let lines: Vec<&str> = coming.lines.iter().map(|line| line.name.as_str()).collect();
+        assert_eq!(lines, ["often", "often", "often", "nightly"]);
     }
 
     #[test]

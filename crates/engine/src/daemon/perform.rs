@@ -1,5 +1,5 @@
-//! What the dispatcher wants, done in its order. A write holds up everything behind it until it is durable; everything else
-//! is begun and goes on beside.
+//! What the dispatcher wants, done in its order. A write holds up everything behind it until it is durable, but the starts of
+//! loops that it says nothing about; everything else is begun and goes on beside.
 
 use super::agenda::Errand;
 use super::desk::{Desk, Mode, WRITE_MAX, millis};
