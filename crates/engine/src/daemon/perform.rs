@@ -133,11 +133,7 @@ impl Desk {
     /// Does what can be done, up to the next write; behind that, only what does not depend on it.
     pub(super) fn perform(&mut self) {
         while self.rewrite.is_none() && self.over.is_none() {
-            let is_held = self.writing.is_some() || self.waits_for_more();
-            let job = match is_held {
-                true => passes(&mut self.line, self.writing.as_ref().map(|writing| &writing.keeping)),
-                false => self.line.pop_front(),
-            };
+            let job = self.next_job();
             match job {
                 Some(Job::Keep(keeping)) => self.write(*keeping),
                 Some(Job::Start(start)) => self.start(*start),
@@ -148,6 +144,16 @@ impl Desk {
                 Some(Job::Answer(reply)) => drop(reply.send(Ok(()))),
                 None => return,
             }
+        }
+    }
+
+    /// A start that may pass goes first: what comes of it may be written along.
+    fn next_job(&mut self) -> Option<Job> {
+        let start = passes(&mut self.line, self.writing.as_ref().map(|writing| &writing.keeping));
+        match start {
+            None if self.writing.is_some() || self.waits_for_more() => None,
+            None => self.line.pop_front(),
+            start => start,
         }
     }
 
