@@ -5,7 +5,7 @@ use super::agenda::Agenda;
 use super::fleet::{Fleet, Loops};
 use super::keep::Keeping;
 use super::mail::{Mail, Post, Reply, Rest};
-use super::perform::{Job, Writing};
+use super::perform::{Job, Writing, join_at};
 use super::rest::Doorman;
 use super::rounds::{Finished, Rounds};
 use super::start::is_over;
@@ -375,11 +375,9 @@ impl Desk {
 
     /// Puts rows into the line; they go along with what is to be written just before them, where they may.
     pub(super) fn keep(&mut self, keeping: Keeping) {
-        let left = match self.line.back_mut() {
-            Some(Job::Keep(last)) => last.join(keeping).err(),
-            _ => Some(Box::new(keeping)),
-        };
-        self.line.extend(left.map(Job::Keep));
+        let at = self.line.len();
+        self.line.push_back(Job::Keep(Box::new(keeping)));
+        join_at(&mut self.line, at);
     }
 }
 

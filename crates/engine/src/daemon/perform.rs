@@ -54,7 +54,25 @@ fn passes(line: &mut VecDeque<Job>, writing: Option<&Keeping>) -> Option<Job> {
     let Some(Job::Start(start)) = line.get(at) else { return None };
     let before = line.iter().take(at).filter_map(Job::keeping);
     let may_pass = before.chain(writing).all(|keeping| keeping.lets_pass(&start.key));
-    if may_pass { line.remove(at) } else { None }
+    if !may_pass {
+        return None;
+    }
+    let start = line.remove(at);
+    join_at(line, at);
+    start
+}
+
+/// Rows that stand behind others go along with them, where they may.
+pub(super) fn join_at(line: &mut VecDeque<Job>, at: usize) {
+    let is_keep = |job: Option<&Job>| matches!(job, Some(Job::Keep(_)));
+    let Some(before) = at.checked_sub(1).filter(|before| is_keep(line.get(*before)) && is_keep(line.get(at))) else {
+        return;
+    };
+    if let (Some(Job::Keep(next)), Some(Job::Keep(last))) = (line.remove(at), line.get_mut(before))
+        && let Err(next) = last.join(*next)
+    {
+        line.insert(at, Job::Keep(next));
+    }
 }
 
 impl Job {
