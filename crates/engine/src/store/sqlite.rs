@@ -25,6 +25,8 @@ const SMALL: u64 = 4 << 20;
 const ROWS: usize = 512;
 /// Pages that a connection keeps, in KiB; the system keeps them too, and an engine mostly waits.
 const CACHE: &str = "-512";
+/// The smallest page that SQLite knows; a file is a whole number of them.
+const PAGE_MIN: u64 = 512;
 /// What a lock file may hold.
 const RECORD_MAX: u64 = 4096;
 
@@ -73,10 +75,13 @@ impl SqlitePlace {
                 Err(StoreErrorKind::Unsuitable("there is something else in its place".into()))
             }
             Ok(meta) if meta.len() == 0 => Err(StoreErrorKind::Corrupt("the database file is empty".into())),
+            // While there is a log, its last page may be on the way into the file.
+            Ok(meta) if !meta.len().is_multiple_of(PAGE_MIN) && !self.has_log() => {
+                Err(StoreErrorKind::Corrupt("the database file ends in the middle of a page".into()))
+            }
             Ok(_) => Ok(true),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                // Readers leave an empty log behind; only one with content belonged to a database.
-                if std::fs::metadata(self.beside("-wal")).is_ok_and(|log| log.len() > 0) {
+                if self.has_log() {
                     let why = "the database file is gone, but its write-ahead log is there";
                     return Err(StoreErrorKind::Corrupt(why.into()));
                 }
@@ -84,6 +89,11 @@ impl SqlitePlace {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Readers leave an empty log behind; only one with content belongs to a database.
+    fn has_log(&self) -> bool {
+        std::fs::metadata(self.beside("-wal")).is_ok_and(|log| log.len() > 0)
     }
 
     /// Whether a check of the whole file is cheap enough for a start.
