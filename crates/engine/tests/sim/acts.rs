@@ -3,6 +3,7 @@
 
 use super::cover::Stretch;
 use super::faults::Site;
+use super::life::STILL;
 use super::story::Story;
 use loopwright::clock::Clock as _;
 use loopwright::proc::Cancel;
@@ -92,12 +93,12 @@ impl Story {
     fn stop_or_thaw(&mut self) -> Result<(), String> {
         if self.world.faults.is_disk_full() {
             // What came due waits to be written by then.
-            self.life().settle()?;
+            self.life().settle(STILL)?;
         }
         if self.is_at_work() || self.dice.below(2) == 0 {
             let answer = self.ask(|life| async move { life.daemon.freeze("ann", "a test").await });
             self.said.stop(&answer);
-            self.life().settle()?;
+            self.life().settle(STILL)?;
             let left = self.life().still_at_work();
             if !self.life().is_dead() && !left.is_empty() {
                 return Err(format!("P7: everything was stopped ({answer:?}), and agents of {left:?} are at work"));

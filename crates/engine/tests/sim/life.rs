@@ -12,8 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
-/// How long nothing happens before nothing more is expected.
-const STILL: Duration = Duration::from_millis(60);
+/// How long nothing happens before nothing more is expected, while writes may fail and wait for the clock.
+pub(crate) const STILL: Duration = Duration::from_millis(60);
+/// The same when nothing goes wrong any more, so that there is nothing to wait for but programs on a busy machine.
+pub(crate) const AT_LAST: Duration = Duration::from_secs(10);
 /// How long an answer is waited for while nothing is written.
 const PATIENCE: Duration = Duration::from_millis(40);
 /// How soon an agent is gone that was stopped.
@@ -95,8 +97,8 @@ impl Life {
         (0..moments).for_each(|_| self.run(moment()));
     }
 
-    /// Lets everything happen that happens without the clock.
-    pub(crate) fn settle(&self) -> Result<Settled, String> {
+    /// Lets everything happen that happens without the clock, until nothing is written for so long.
+    pub(crate) fn settle(&self, still: Duration) -> Result<Settled, String> {
         self.run(async {
             let begun = Instant::now();
             let mut last = (self.world.own.door.tried(), Instant::now());
@@ -122,7 +124,7 @@ impl Life {
                 if tried != last.0 {
                     last = (tried, Instant::now());
                 }
-                if last.1.elapsed() > STILL {
+                if last.1.elapsed() > still {
                     return Ok(Settled::Hangs);
                 }
                 moment().await;

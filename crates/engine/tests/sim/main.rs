@@ -95,7 +95,8 @@ fn run(asked: &Asked) -> ExitCode {
     let told = AtomicU64::new(0);
     let tally = Mutex::new(oracle::Tally::default());
     let failures = Mutex::new(Vec::new());
-    let workers = std::thread::available_parallelism().map_or(2, usize::from).max(2);
+    // A story waits about half of its time.
+    let workers = 2 * std::thread::available_parallelism().map_or(2, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {

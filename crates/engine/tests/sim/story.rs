@@ -5,7 +5,7 @@ use super::dice::Dice;
 use super::faults::Site;
 use super::fleet::{MINUTE_MS, World};
 use super::ground::ground;
-use super::life::{self, Life, Settled};
+use super::life::{self, AT_LAST, Life, STILL, Settled};
 use super::oracle::{self, Tally};
 use super::said::Said;
 use loopwright::Engine;
@@ -105,7 +105,7 @@ impl Story {
             self.life().pass(moments);
             self.reborn()?;
         }
-        let settled = self.life().settle()?;
+        let settled = self.life().settle(STILL)?;
         self.look(settled != Settled::Dead)?;
         // One that stands still in the middle of a write would hold everybody up, as an open transaction does.
         let is_taken_over = settled == Settled::Rests && self.world.faults.strikes(Site::TakenOver);
@@ -245,7 +245,7 @@ impl Story {
         self.reborn()?;
         self.release();
         for _ in 0..QUIET_STEPS {
-            self.life().settle()?;
+            self.life().settle(AT_LAST)?;
             self.look(true)?;
             self.answer_all();
             if self.is_at_rest()? {
