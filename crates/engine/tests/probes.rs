@@ -34,6 +34,7 @@ impl World {
             Work::None => Vec::new(),
             Work::Items(items) => items.into_iter().map(|item| item.key).collect(),
             Work::Failed(text) => vec![format!("failed: {text}")],
+            Work::Unasked => vec!["unasked".to_owned()],
         }
     }
 

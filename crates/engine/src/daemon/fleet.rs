@@ -63,8 +63,8 @@ impl Ready {
     /// Asks the loop's probe, if it has one, before there is a round: "no work" then costs a receipt and nothing else.
     ///
     /// # Errors
-    /// When the store, git or the repository's workspaces cannot be used. A probe that broke is no error here: the round asks
-    /// it again and records how.
+    /// When the store, git or the repository's workspaces cannot be used. A probe that broke is no error here: the round
+    /// records how.
     pub async fn probed(self, repo: &UserRepo) -> Result<Prepared, EngineError> {
         if self.request.spec.on.probe.is_none() {
             return Ok(self.into());
@@ -79,11 +79,10 @@ impl Ready {
     pub fn with_work(mut self, work: Work) -> Prepared {
         match work {
             Work::None => Prepared::NoWork,
-            Work::Items(items) => {
-                self.request.found = items;
+            work => {
+                self.request.found = Some(work);
                 self.into()
             }
-            Work::Failed(_) => self.into(),
         }
     }
 }

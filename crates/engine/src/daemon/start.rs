@@ -7,6 +7,7 @@ use super::rounds::{Again, Finished};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::live::By;
+use crate::probe::Work as Found;
 use crate::proc::Cancel;
 use crate::round::{DueRecord, RunRequest, chain};
 use crate::store::{RoundRow, StoreError, StoreErrorKind};
@@ -69,13 +70,14 @@ impl Work {
 
     /// Leaves out items on which rounds of other loops work.
     async fn claim(&self, request: &mut RunRequest) -> Result<Claimed, EngineError> {
-        if request.found.is_empty() {
+        let Some(Found::Items(found)) = &mut request.found else { return Ok(Claimed::Granted) };
+        if found.is_empty() {
             return Ok(Claimed::Granted);
         }
-        let items = request.found.iter().map(|item| item.key.as_str().into()).collect();
+        let items = found.iter().map(|item| item.key.as_str().into()).collect();
         match self.post.ask(|reply| Mail::Claim { slot: self.slot, items, reply }).await? {
             Some(granted) => {
-                request.found.retain(|item| granted.iter().any(|key| **key == *item.key));
+                found.retain(|item| granted.iter().any(|key| **key == *item.key));
                 Ok(Claimed::Granted)
             }
             None => Ok(Claimed::Withheld),

@@ -22,7 +22,6 @@ use crate::git::{Oid, UserRepo};
 use crate::proc::Cancel;
 use crate::random;
 use crate::room::{Rooms, Seat, Walls};
-use crate::round::chain;
 use crate::setup::{self, Task};
 use crate::workspace::{Making, Method, SnapshotKind, Workspaces};
 use loopwright_core::round::{BoundaryLevel, Item, Probed};
@@ -38,6 +37,8 @@ pub enum Work {
     Items(Vec<Item>),
     /// The probe broke, in these words.
     Failed(String),
+    /// It could not be asked, because the loop's set-up does not come to its end: its round meets that too, and records it.
+    Unasked,
 }
 
 impl Engine {
@@ -49,9 +50,10 @@ impl Engine {
     /// When the store, git or the repository's workspaces cannot be used.
     pub async fn probe_only(&self, spec: &LoopSpec, repo: &UserRepo, cancel: &Cancel) -> Result<Work, EngineError> {
         let probed = match self.question(spec, repo, None).await? {
-            Question::Answered(probed) => probed,
+            Question::Answered(probed) => Some(probed),
             Question::Program(program) => self.ask_program(&program, spec, repo, cancel).await?,
         };
+        let Some(probed) = probed else { return Ok(Work::Unasked) };
         Ok(match self.undone(&repo.id, spec, probed).await? {
             Undone::Nothing => Work::None,
             Undone::Failed(text) => Work::Failed(text),
@@ -59,16 +61,16 @@ impl Engine {
         })
     }
 
-    /// Starts a probe's program on a view of base that is made for it alone.
+    /// Starts a probe's program on a view of base that is made for it alone, unless the loop's set-up fails before.
     async fn ask_program(
         &self,
         program: &Program,
         spec: &LoopSpec,
         repo: &UserRepo,
         cancel: &Cancel,
-    ) -> Result<Probed, EngineError> {
+    ) -> Result<Option<Probed>, EngineError> {
         let Ok(held) = boundary::decide(spec.level, spec.sandbox, self.host().await) else {
-            return Ok(Probed::Work { items: Vec::new() });
+            return Ok(Some(Probed::Work { items: Vec::new() }));
         };
         let base = self.git.head(repo, spec.base.as_deref()).await?.commit;
         let id = format!("probe-{}", &random::nonce()?[..16]);
@@ -98,23 +100,20 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    async fn ask(&self, program: &Program, spec: &LoopSpec, rooms: Rooms) -> Result<Probed, EngineError> {
+    async fn ask(&self, program: &Program, spec: &LoopSpec, rooms: Rooms) -> Result<Option<Probed>, EngineError> {
         let cookie = format!("lw-{}", self.id);
         let wall = spec.timeout.map_or(setup::WALL_DEFAULT, |span| span.duration());
         let task = Task { cookie: &cookie, cancel: self.cancel, wall, transcripts: None, tell: &|_| () };
-        let rooms = match self.engine.warm(rooms, self.spaces, spec, self.base, &task).await {
-            Ok(rooms) => rooms,
-            Err(error) => return Ok(Probed::Failed { text: chain(&error) }),
-        };
+        let Ok(rooms) = self.engine.warm(rooms, self.spaces, spec, self.base, &task).await else { return Ok(None) };
         let extra = rooms.extra_lower();
         let making = Making { method: rooms.method(), extra_lower: extra.clone(), ..Making::default() };
         let space = self.spaces.create(&spec.name, self.id, self.base, &making).await?;
         let view = self.spaces.snapshot(&space, "probe", self.base, SnapshotKind::ReadOnly, &extra).await?;
         let seat = Seat { files: &view.files, home: &space.home, tmp: &space.tmp };
         let asker = Asker { engine: self.engine, rooms: &rooms, cancel: self.cancel, id: self.id };
-        Ok(match asker.ask(program.argv(), seat).await {
+        Ok(Some(match asker.ask(program.argv(), seat).await {
             Said::Stopped => Probed::Failed { text: "stopped while the probe was asked".to_owned() },
             said => program.read(said),
-        })
+        }))
     }
 }

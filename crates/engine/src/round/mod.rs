@@ -38,6 +38,7 @@ use crate::error::EngineError;
 use crate::gates::{Baseline, Facts, Heldouts, Resolved};
 use crate::git::{Base, UserRepo};
 use crate::live::{Here, Stay};
+use crate::probe::Work;
 use crate::proc::Cancel;
 use crate::progress::{Notice, Progress};
 use crate::purse::Seat;
@@ -83,6 +84,8 @@ pub(crate) struct Run<'a> {
     sealed: Option<(SealedTree, Facts)>,
     /// What was checked out or named when the round began; a resumed round has its base on record.
     head: Option<Base>,
+    /// What the probe said before there was a round.
+    found: Option<Work>,
     baseline: Option<Baseline>,
     round: Round,
     /// How many events of this round are recorded.

@@ -3,7 +3,7 @@
 
 use super::{Run, Trouble, workspace_trouble};
 use crate::git::Base;
-use crate::probe::{Asker, Question, Said, Undone};
+use crate::probe::{Asker, Question, Said, Undone, Work};
 use crate::room::Seat;
 use crate::workspace::{Making, SnapshotKind};
 use loopwright_core::round::{Event, Probed, Stage};
@@ -19,6 +19,9 @@ impl Run<'_> {
         };
         if let Some(name) = name {
             self.stage(Stage::Probe, name);
+        }
+        if let Some(probed) = self.found.take().and_then(answered) {
+            return Ok(Event::Probed(probed));
         }
         let base = self.pin_base().await?;
         let asked = self.engine.question(self.spec(), &self.repo, Some(&base)).await.map_err(broke)?;
@@ -70,6 +73,16 @@ impl Run<'_> {
                 Probed::Work { items: items.into_iter().map(|(item, _)| item).collect() }
             }
         }))
+    }
+}
+
+/// What a probe said before there was a round; of what it found, nothing is done yet.
+fn answered(found: Work) -> Option<Probed> {
+    match found {
+        Work::None => Some(Probed::Nothing),
+        Work::Items(items) => Some(Probed::Work { items }),
+        Work::Failed(text) => Some(Probed::Failed { text }),
+        Work::Unasked => None,
     }
 }
 

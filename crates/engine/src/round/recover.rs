@@ -223,6 +223,7 @@ impl<'a> Run<'a> {
             baseline: None,
             sealed: None,
             head: None,
+            found: None,
             index: recorded.index,
             started_ms: recorded.started_ms,
             round: recorded.round,

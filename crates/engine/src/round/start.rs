@@ -41,8 +41,9 @@ pub struct RunRequest {
     pub actor: String,
     /// Items named by a person, or brought by signals.
     pub items: Vec<String>,
-    /// What the loop's probe found just before, where it was asked without a round; the round does not ask again.
-    pub found: Vec<Item>,
+    /// What the loop's probe said just before, where it was asked without a round; the round does not ask again, so that what
+    /// was asked is what it locks and works on.
+    pub found: Option<Work>,
     /// Whether outputs are only shown.
     pub dry_run: bool,
     /// Files outside the spec that the round depends on, with their hashes.
@@ -64,7 +65,7 @@ impl RunRequest {
             occurrence: None,
             actor: actor.into(),
             items: Vec::new(),
-            found: Vec::new(),
+            found: None,
             dry_run: false,
             inputs: Vec::new(),
             retry_of: None,
@@ -93,7 +94,7 @@ impl<'a> Run<'a> {
         request.inputs.extend(heldout.inputs());
         let pick = looked(engine, &mut request, &repo, by, cancel).await?;
         let started_ms = engine.now_ms();
-        let (due, items) = asked(engine, &mut request).await?;
+        let (due, items, found) = asked(engine, &mut request).await?;
         let held = held(engine, bind, &request.spec).await;
         let wait_ms = millis(engine.settings.provider_wait);
         let mut started = Started { provider_wait_ms: wait_ms, ..birth(request, items, &repo, started_ms, held)? };
@@ -121,6 +122,7 @@ impl<'a> Run<'a> {
             baseline: None,
             sealed: None,
             head: Some(head),
+            found,
             round,
             index: 0,
             started_ms,
@@ -169,8 +171,8 @@ async fn found(engine: &Engine, request: &RunRequest, by: By) -> Result<(UserRep
     }
 }
 
-/// By hand, a loop that locks what it is about is asked before there is a round: what others work on is left to them, and
-/// where that is everything nothing is begun.
+/// By hand, the probe of a loop that locks what it is about is asked before there is a round: what others work on is left to
+/// them, and where that is everything nothing is begun.
 async fn looked(
     engine: &Engine,
     request: &mut RunRequest,
@@ -178,14 +180,11 @@ async fn looked(
     by: By,
     cancel: &Cancel,
 ) -> Result<Pick, EngineError> {
-    let is_named = !request.items.is_empty() || !request.found.is_empty();
-    if by == By::Dispatcher || is_named || !request.spec.locks_items() || request.spec.on.probe.is_none() {
+    let is_asked = !request.items.is_empty() || request.found.is_some();
+    if by == By::Dispatcher || is_asked || !request.spec.locks_items() || request.spec.on.probe.is_none() {
         return Ok(Pick::Every);
     }
-    // A probe that finds nothing or breaks is asked again by the round, which records it.
-    if let Work::Items(found) = engine.probe_only(&request.spec, repo, cancel).await? {
-        request.found = found;
-    }
+    request.found = Some(engine.probe_only(&request.spec, repo, cancel).await?);
     Ok(Pick::Free)
 }
 
@@ -217,15 +216,19 @@ pub(super) fn arrival(started: &Started, items: &[Item], since_ms: i64, pick: Pi
     }
 }
 
-/// What made the loop due, and the items that are asked for. The occurrence and its trigger are the receipt's.
-async fn asked(engine: &Engine, request: &mut RunRequest) -> Result<(Option<DueRecord>, Vec<Item>), EngineError> {
+/// What made the loop due, the items that are asked for, and what else the probe said. The occurrence and its trigger are the
+/// receipt's.
+async fn asked(
+    engine: &Engine,
+    request: &mut RunRequest,
+) -> Result<(Option<DueRecord>, Vec<Item>, Option<Work>), EngineError> {
     let due = request.due.take();
     let mut items = Vec::new();
     for key in std::mem::take(&mut request.items) {
         items.push(due::item(engine, key, due.as_ref()).await?);
     }
-    if items.is_empty() {
-        items = std::mem::take(&mut request.found);
+    if let (true, Some(Work::Items(found))) = (items.is_empty(), &mut request.found) {
+        items = std::mem::take(found);
     }
     let count = items.len();
     items.iter_mut().for_each(|item| probe::share(item, count));
@@ -233,7 +236,7 @@ async fn asked(engine: &Engine, request: &mut RunRequest) -> Result<(Option<DueR
         request.occurrence = Some(due.receipt.occurrence.clone());
         request.trigger.clone_from(&due.receipt.trigger);
     }
-    Ok((due, items))
+    Ok((due, items, request.found.take()))
 }
 
 /// The rooms of the round's programs, and their ways to the network.

@@ -5,9 +5,9 @@ use crate::world::*;
 use loopwright::daemon::{Fleet as _, Prepared};
 use loopwright::proc::Cancel;
 use loopwright::round::{Bindings, RunRequest};
-use loopwright::spec::ProbeSpec;
+use loopwright::spec::{ItemsForm, ProbeSpec, SandboxMode};
 use loopwright::units::Span;
-use loopwright::{Engine, EngineError, LoopSpec, RoundReport};
+use loopwright::{Engine, EngineError, LoopSpec, RoundOutcome, RoundReport};
 use tokio::task::JoinHandle;
 
 fn locking(name: &str, cadence: &str, lock: &str) -> LoopSpec {
@@ -141,4 +141,38 @@ async fn rounds_of_one_process_keep_their_locks_from_each_other_without_a_daemon
     left.await.expect("no panic").expect("a round");
     run(&engine, about(&stage, "right", "issue-1@b"), &ready.bind).await.expect("it is free again");
     engine.close().await.expect("closed");
+}
+
+/// A loop whose probe leaves a line in a file each time it is asked, and has another answer after the first time.
+fn asking_once(stage: &Stage, first: &str, items: ItemsForm) -> LoopSpec {
+    let count = stage.world.repo.path().join(".git/asked");
+    let script = format!("echo x >> {0}; [ $(wc -l < {0}) = 1 ] && {{ {first}; }}; echo issue-1@a", count.display());
+    let mut spec = locking("look", "", "item");
+    spec.sandbox = SandboxMode::Off;
+    spec.on.probe = Some(ProbeSpec::Run { run: ["sh", "-c", &script].map(str::to_owned).to_vec(), items, batch: 1 });
+    spec
+}
+
+#[tokio::test]
+async fn probe_of_a_round_by_hand_is_asked_once_whatever_it_says() {
+    let table = [
+        ("exit 1", ItemsForm::Lines, RoundOutcome::NothingToDo),
+        ("exit 7", ItemsForm::Lines, RoundOutcome::Failed),
+        ("exit 0", ItemsForm::None, RoundOutcome::Reported),
+        ("echo issue-2@$$; exit 0", ItemsForm::Lines, RoundOutcome::Reported),
+    ];
+    for (first, items, outcome) in table {
+        let stage = Stage::new(Vec::new()).await;
+        stage.troop.set(vec![asking_once(&stage, first, items)]);
+        let asked = || std::fs::read_to_string(stage.world.repo.path().join(".git/asked")).expect("it was asked");
+        let engine = Engine::open(stage.settings()).await.expect("the state directory is free");
+        let alone = run(&engine, stage.troop.request("look"), &stage.troop.bindings()).await.expect("a round");
+        assert_eq!((alone.outcome, asked().as_str()), (Some(outcome), "x\n"), "{first}");
+        engine.close().await.expect("closed");
+        std::fs::remove_file(stage.world.repo.path().join(".git/asked")).expect("it is there");
+        let show = stage.open().await;
+        let beside = run(&show.engine, stage.troop.request("look"), &stage.troop.bindings()).await.expect("a round");
+        assert_eq!((beside.outcome, asked().as_str()), (Some(outcome), "x\n"), "{first}, beside a daemon");
+        show.close().await;
+    }
 }

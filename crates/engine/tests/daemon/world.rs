@@ -4,6 +4,7 @@ use crate::common::{World, ended, said};
 use loopwright::agents::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation};
 use loopwright::clock::HandClock;
 use loopwright::daemon::{Daemon, Ended, Ending, Fleet, Loops, News, Prepared, Ready, Told};
+use loopwright::probe::Work;
 use loopwright::proc::{Cancel, How, Proc, Started};
 use loopwright::round::{Bindings, Fallback, Outlet, RunRequest};
 use loopwright::spec::CheckMode;
@@ -162,9 +163,9 @@ impl Troop {
         self.found.lock().expect("no test panicked here").insert(name.to_owned(), items);
     }
 
-    fn found(&self, name: &str) -> Vec<Item> {
-        let found = self.found.lock().expect("no test panicked here").get(name).cloned().unwrap_or_default();
-        found.into_iter().map(|key| Item { key, title: None, data: None }).collect()
+    fn found(&self, name: &str) -> Option<Work> {
+        let found = self.found.lock().expect("no test panicked here").get(name).cloned()?;
+        Some(Work::Items(found.into_iter().map(|key| Item { key, title: None, data: None }).collect()))
     }
 
     /// From now on readings of the loops come back when [`Self::let_load`] is called, once each.
