@@ -1,18 +1,15 @@
-//! `thaw`: ends the global stop, also one that was made by the file.
+//! `thaw`: ends the global stop, also one that was made by the file, and takes a clock as it is that was not believed.
 
 use super::Ended;
 use crate::context::Context;
 use crate::exit::Exit;
+use loopwright::daemon::Thawed;
 use loopwright::proc::Cancel;
 use serde_json::json;
 
 pub(crate) async fn run(cx: &Context) -> Ended {
-    let was_stopped = match cx.daemon() {
-        Some(daemon) => {
-            let was = daemon.snapshot().await?.frozen.is_some();
-            daemon.thaw(&cx.actor()).await?;
-            was
-        }
+    let thawed = match cx.daemon() {
+        Some(daemon) => daemon.thaw(&cx.actor()).await?,
         None => {
             let engine = cx.owner(None, &Cancel::new()).await?;
             let thawed = match cx.entries().await {
@@ -23,9 +20,16 @@ pub(crate) async fn run(cx: &Context) -> Ended {
             thawed?
         }
     };
-    cx.out.answer(&json!({"schema": 1, "thawed": was_stopped}), || match was_stopped {
-        true => "loops start again; what was due meanwhile stays undone".to_owned(),
-        false => "nothing was stopped".to_owned(),
-    });
+    let document = json!({"schema": 1, "thawed": thawed.is_something(), "clock_taken": thawed.was_clock_behind});
+    cx.out.answer(&document, || told(thawed).to_owned());
     Ok(Exit::DONE)
+}
+
+fn told(thawed: Thawed) -> &'static str {
+    match (thawed.was_stopped, thawed.was_clock_behind) {
+        (true, false) => "loops start again; what was due meanwhile stays undone",
+        (false, true) => "the clock is taken as it is; loops start again",
+        (true, true) => "the clock is taken as it is, and loops start again; what was due meanwhile stays undone",
+        (false, false) => "nothing was stopped",
+    }
 }

@@ -49,6 +49,8 @@ pub(super) struct Member {
     /// Its place among the timers.
     pub(super) timer_ms: Option<i64>,
     pub(super) later: Option<Later>,
+    /// Whether its marks lie ahead of a clock that is right by a person's word, and come back after an awaited start.
+    pub(super) is_ahead: bool,
     /// The item that the probe found last and that another round was about.
     pub(super) withheld: Option<Arc<str>>,
 }
@@ -68,6 +70,7 @@ impl Member {
             open: 0,
             timer_ms: None,
             later: None,
+            is_ahead: false,
             withheld: None,
         };
         member.look_from(member.cursor_ms);

@@ -37,7 +37,9 @@ impl Out {
 
     /// A mark that goes back, which no standing does by itself: it is given up first and kept anew after that.
     pub(super) fn reset(&mut self, standing: &Standing) {
-        self.reset.push(Standing { fingerprint: String::new(), ..standing.clone() });
+        // That of a loop that was taken away is given up already; another word gives it up all the same.
+        let given_up = if standing.fingerprint.is_empty() { "ahead" } else { "" };
+        self.reset.push(Standing { fingerprint: given_up.to_owned(), ..standing.clone() });
         self.keep(&standing.key);
     }
 

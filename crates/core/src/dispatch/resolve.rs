@@ -152,6 +152,9 @@ impl Dispatcher {
     /// When nothing is awaited any more: what a reload wanted meanwhile, what came meanwhile, and what is next.
     fn after_start(&mut self, now_ms: i64, key: &LoopKey) {
         self.inherit(now_ms, key);
+        if self.members.get(key).is_some_and(|member| member.is_ahead) {
+            self.take_clock_as_it_is(now_ms, key);
+        }
         self.apply_later(now_ms, key);
         self.settle_if_shut(now_ms, key);
         self.cancel_if_frozen(key);

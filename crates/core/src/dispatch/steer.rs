@@ -3,7 +3,7 @@
 use super::failure;
 use super::member::{SIGNALS_MAX, receipt_of_signal};
 use super::slots::Run;
-use super::{Command, Dispatcher, Fate, Frozen, LoopKey, Paused, Signal, Standing};
+use super::{CLOCK_TOLERANCE_MS, Command, Dispatcher, Fate, Frozen, LoopKey, Paused, Signal, Standing};
 use crate::spec::Overlap;
 
 /// The most signals that are held for loops which are not loaded; more of them stay in the store.
@@ -107,24 +107,43 @@ impl Dispatcher {
             self.refresh(now_ms, key);
         }
         if was_behind {
+            self.bring_back_the_rest(now_ms);
             self.seen_ms = now_ms;
         }
     }
 
     /// Marks that lie ahead would keep the loop still until the clock gets there. What waits lies ahead too and comes
-    /// again; an occurrence that already has a receipt is not started twice, because the store knows it.
-    fn take_clock_as_it_is(&mut self, now_ms: i64, key: &LoopKey) {
+    /// again; an occurrence that already has a receipt is not started twice, because the store knows it. A start that is
+    /// awaited brings its own mark, so that its loop comes back after it.
+    pub(super) fn take_clock_as_it_is(&mut self, now_ms: i64, key: &LoopKey) {
         let is_starting = self.slots.run(key).is_some_and(Run::is_starting);
         let Some(member) = self.members.get_mut(key) else { return };
-        if is_starting || member.standing.mark_ms <= now_ms && member.cursor_ms <= now_ms {
+        member.is_ahead = is_starting;
+        if is_starting {
             return;
         }
-        member.line.clear();
-        member.standing.mark_ms = now_ms;
-        member.standing.wait = None;
-        member.retry_ms = None;
-        member.look_from(now_ms);
-        self.out.reset(&member.standing);
+        let is_ahead = member.standing.mark_ms > now_ms || member.cursor_ms > now_ms;
+        let is_back = bring_back(&mut member.standing, now_ms);
+        if is_ahead {
+            member.line.clear();
+            member.standing.mark_ms = now_ms;
+            member.standing.wait = None;
+            member.retry_ms = None;
+            member.look_from(now_ms);
+            self.out.reset(&member.standing);
+        } else if is_back {
+            self.out.keep(key);
+        }
+    }
+
+    /// Loops that are not loaded stand ahead as well, and would begin there when they come.
+    fn bring_back_the_rest(&mut self, now_ms: i64) {
+        for standing in self.standings.values_mut() {
+            if bring_back(standing, now_ms) {
+                self.out.reset(standing);
+                self.out.keep_gone(standing.clone());
+            }
+        }
     }
 
     /// What waits is settled when nothing of the loop starts any more; what comes after an awaited start, after it.
@@ -159,4 +178,14 @@ impl Dispatcher {
             self.out.effect(Command::Cancel { key: key.clone(), round, why });
         }
     }
+}
+
+/// Brings a standing back from moments that were none: a mark ahead, and a wait that is longer than any that begins now by
+/// itself. One that was asked for by a provider or a budget is asked for again. Says whether there was either.
+fn bring_back(standing: &mut Standing, now_ms: i64) -> bool {
+    let is_marked = standing.mark_ms > now_ms;
+    let latest_ms = now_ms.saturating_add(CLOCK_TOLERANCE_MS);
+    let waits = standing.wait.take_if(|wait| is_marked || wait.until_ms > latest_ms).is_some();
+    standing.mark_ms = standing.mark_ms.min(now_ms);
+    is_marked || waits
 }

@@ -166,6 +166,91 @@ fn a_clock_far_in_the_past_is_not_believed_until_it_is_right_or_someone_takes_it
 }
 
 #[test]
+fn a_clock_that_is_taken_as_it_is_brings_loops_back_that_are_not_loaded_or_being_started() {
+    check(
+        "loop a every=1h
+         loop dropped every=1h
+         loop missing every=1h
+         10d10:30 load
+         gone dropped
+         10d10:40 load
+         gone missing
+         10d10:45 crash
+         10d10:45 load
+         10d11:00 wake
+         10:20 wake
+         10:30 thaw
+         10:31 born a
+         10:32 end a shipped
+         loop dropped every=1h
+         loop missing every=1h
+         10:40 load
+         10:41 why a
+         11:00 wake",
+        expect![[r#"
+            10d10:30 load
+                  a mark 10d10:30
+                  dropped mark 10d10:30
+                  missing mark 10d10:30
+            10d10:40 load
+                  dropped mark 10d10:30, given up
+            10d10:45 crash
+            10d10:45 load
+            10d11:00 wake
+                at 10d11:00
+                  START a 10d11:00 started: due
+            10:20 wake
+                at 10:20
+                  TELL clock at 10:20 behind 10d11:00
+            10:30 thaw
+                  dropped mark 10:30
+                  missing mark 10:30, given up
+                  dropped mark 10:30, given up
+                  missing mark 10:30
+            10:31 born a
+                  a mark 10:31, given up
+                  a mark 10:31
+            10:32 end a shipped
+            10:40 load
+                  dropped mark 10:40
+            10:41 why a
+                  idle, next due at 11:00 (`every 1h`) [idle]
+                     idle, next due at 11:00 (`every 1h`) [idle]
+                     idle, next due at 11:00 (`every 1h`) [idle]
+            11:00 wake
+                at 11:00
+                  START a 11:00 started: due
+                  START dropped 11:00 started: due
+                  START missing 11:00 started: due
+        "#]],
+    );
+}
+
+#[test]
+fn a_wait_of_a_clock_that_was_ahead_ends_with_it() {
+    check(
+        "loop a hears=push
+         09:00 load
+         10d11:00 hand a
+         10d11:01 end a failed
+         10:30 thaw
+         10:31 signal a push:main:1",
+        expect![[r#"
+            09:00 load
+                  a mark 09:00
+            10d11:00 hand a
+            10d11:01 end a failed
+                  a mark 09:00, 1 failed, waits until 10d11:02
+            10:30 thaw
+                  a mark 09:00, 1 failed
+                  TELL clock at 10:30 behind 10d11:01
+            10:31 signal a push:main:1
+                  START a push:main:1 started: an event
+        "#]],
+    );
+}
+
+#[test]
 fn an_edited_cadence_is_not_applied_to_the_past() {
     check(
         "loop a every=1h

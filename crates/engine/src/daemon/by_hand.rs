@@ -4,6 +4,7 @@
 use super::keep::{self, Keeping};
 use super::letters::STOP_FLAG;
 use super::open;
+use super::Thawed;
 use super::stop::StopFile;
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -62,21 +63,22 @@ impl Engine {
         self.keep_by_hand(keep::event("all-stopped", None, by, why), vec![Change::Flag(flag)]).await
     }
 
-    /// Ends the global stop, and takes a clock as it is that was not believed; says whether there was either. What was due of
+    /// Ends the global stop, and takes a clock as it is that was not believed; says which there was. What was due of
     /// these loops under it gets its receipts, one each, before the stop is gone: no later start finds it and makes up for it.
     ///
     /// # Errors
     /// When it cannot be recorded.
-    pub async fn thaw_all(&self, entries: Vec<Entry>, by: &str) -> Result<bool, EngineError> {
+    pub async fn thaw_all(&self, entries: Vec<Entry>, by: &str) -> Result<Thawed, EngineError> {
         let file = StopFile::of(&self.places);
         let flag = self.store.flags().await?.into_iter().find(|flag| flag.name == STOP_FLAG);
         let frozen = flag.map(open::frozen_by).or_else(|| open::frozen_by_file(&file, self.now_ms()));
-        let was_frozen = frozen.is_some();
+        let was_stopped = frozen.is_some();
         let mut dispatcher = open::dispatcher(self, Limits::default(), frozen).await?;
         let now_ms = self.now_ms();
         let clock = dispatcher.disbelieved_by(now_ms).map(|ahead_ms| (ahead_ms, by.to_owned()));
-        if !was_frozen && clock.is_none() {
-            return Ok(false);
+        let thawed = Thawed { was_stopped, was_clock_behind: clock.is_some() };
+        if !thawed.is_something() {
+            return Ok(thawed);
         }
         let mut commands = dispatcher.step(now_ms, Input::Loops(entries));
         // The end of a stop is also a person's word for a clock that was not believed. Nothing is started here.
@@ -88,7 +90,7 @@ impl Engine {
         let changes = vec![Change::FlagGone { name: STOP_FLAG.to_owned() }];
         let event = Some(keep::event("thawed", None, by, ""));
         keep::write(self.clone(), Keeping { changes, event, clock, ..Keeping::default() }).await?;
-        Ok(true)
+        Ok(thawed)
     }
 
     async fn keep_by_hand(&self, event: NewEvent, changes: Vec<Change>) -> Result<(), EngineError> {

@@ -334,6 +334,7 @@ impl Desk {
             loops: self.loops,
             running: self.rounds.all(),
             frozen: self.frozen.clone(),
+            is_clock_behind: self.dispatcher.disbelieved_by(self.now_ms()).is_some(),
             draining_until_ms: match self.mode {
                 Mode::Draining { until_ms } => Some(until_ms),
                 Mode::Cancelling { .. } => Some(self.now_ms()),

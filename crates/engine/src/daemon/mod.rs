@@ -80,12 +80,31 @@ pub struct Snapshot {
     pub running: Vec<RunningRound>,
     /// Whether everything is stopped.
     pub frozen: Option<Frozen>,
+    /// Whether nothing is scheduled because the clock is far behind the last recorded moment.
+    pub is_clock_behind: bool,
     /// Whether it is about to end, and until when rounds may go on.
     pub draining_until_ms: Option<i64>,
     /// When it wakes next by itself.
     pub next_wake_ms: Option<i64>,
     /// How much of what was decided is not written yet.
     pub unwritten: usize,
+}
+
+/// What a thaw has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thawed {
+    /// Whether everything was stopped.
+    pub was_stopped: bool,
+    /// Whether the clock was not believed.
+    pub was_clock_behind: bool,
+}
+
+impl Thawed {
+    /// Whether there was anything to end.
+    #[must_use]
+    pub fn is_something(self) -> bool {
+        self.was_stopped || self.was_clock_behind
+    }
 }
 
 /// A round under way.
@@ -178,13 +197,15 @@ impl Daemon {
         self.post.ask(|reply| Mail::Freeze { by, why, reply }).await?
     }
 
-    /// Ends the global stop, also one that was made by the file.
+    /// Ends the global stop, also one that was made by the file, and takes a clock as it is that was not believed.
     ///
     /// # Errors
     /// When it could not be recorded; everything stays stopped then.
-    pub async fn thaw(&self, by: &str) -> Result<(), EngineError> {
+    pub async fn thaw(&self, by: &str) -> Result<Thawed, EngineError> {
+        let before = self.snapshot().await?;
         let by = by.to_owned();
-        self.post.ask(|reply| Mail::Thaw { by, reply }).await?
+        self.post.ask(|reply| Mail::Thaw { by, reply }).await??;
+        Ok(Thawed { was_stopped: before.frozen.is_some(), was_clock_behind: before.is_clock_behind })
     }
 
     /// Takes a loop's one place, so that no round of it begins before the permit is dropped. [`Engine::run`] does this by

@@ -88,9 +88,10 @@ async fn stop_that_is_ended_without_a_daemon_leaves_one_receipt_for_each_moment_
     engine.stop_all("ada", "a holiday").await.expect("stopped");
     stage.at(4 * HOUR + MINUTE);
     let entries = stage.troop.load().await.expect("loops").entries;
-    assert!(engine.thaw_all(entries.clone(), "ada").await.expect("thawed"));
+    let thawed = engine.thaw_all(entries.clone(), "ada").await.expect("thawed");
+    assert!(thawed.was_stopped && !thawed.was_clock_behind, "{thawed:?}");
     assert!(!stage.world.state().join(STOP_FILE).exists());
-    assert!(!engine.thaw_all(entries, "ada").await.expect("again"), "there is nothing to end any more");
+    assert!(!engine.thaw_all(entries, "ada").await.expect("again").is_something(), "there is nothing to end any more");
     engine.close().await.expect("closed");
     let mut show = stage.open().await;
     show.settled().await;

@@ -2,6 +2,7 @@
 
 use crate::world::*;
 use loopwright::Engine;
+use loopwright::daemon::Thawed;
 use loopwright::proc::Cancel;
 use loopwright::store::{Change, InboxRow};
 
@@ -153,7 +154,10 @@ async fn a_clock_that_was_far_ahead_is_forgiven_once_and_for_all_by_one_word() {
     stage.at(2 * HOUR + MINUTE);
     let mut show = stage.open().await;
     assert_eq!(show.ear.count("said(clockbehind"), 1, "a month on record is held against the clock");
-    show.daemon.thaw("ada").await.expect("thawed");
+    let thawed = show.daemon.thaw("ada").await.expect("thawed");
+    assert_eq!(thawed, Thawed { was_stopped: false, was_clock_behind: true });
+    let again = show.daemon.thaw("ada").await.expect("thawed");
+    assert!(!again.is_something(), "{again:?}");
     show.close().await;
     for hour in 3..=4 {
         let mut show = stage.open().await;
@@ -179,21 +183,28 @@ async fn a_clock_that_was_far_ahead_is_forgiven_once_and_for_all_by_one_word() {
 
 #[tokio::test]
 async fn a_clock_that_is_not_believed_is_taken_as_it_is_without_a_daemon_too() {
-    let stage = Stage::new(vec![every("look", "every 1h")]).await;
+    let (look, away) = (every("look", "every 1h"), every("away", "every 1h"));
+    let stage = Stage::new(vec![look.clone(), away.clone()]).await;
     let mut show = stage.open().await;
     stage.at(30 * 24 * HOUR);
     show.ear.hears("ended look reported").await;
     show.settled().await;
+    stage.troop.set(vec![look.clone()]);
+    show.daemon.reload().await.expect("read again");
     show.close().await;
     stage.at(HOUR);
     let engine = loopwright::Engine::open(stage.settings()).await.expect("the state directory is free");
     let entries = loopwright::daemon::Fleet::load(&*stage.troop).await.expect("loops").entries;
-    assert!(engine.thaw_all(entries.clone(), "ada").await.expect("thawed"), "the clock was not believed");
-    assert!(!engine.thaw_all(entries, "ada").await.expect("nothing is to be done"));
+    let thawed = engine.thaw_all(entries.clone(), "ada").await.expect("thawed");
+    assert_eq!(thawed, Thawed { was_stopped: false, was_clock_behind: true });
+    assert!(!engine.thaw_all(entries, "ada").await.expect("nothing is to be done").is_something());
     engine.close().await.expect("closed");
+    stage.troop.set(vec![look, away]);
     let mut show = stage.open().await;
     assert_eq!(show.ear.count("said(clockbehind"), 0);
     stage.at(2 * HOUR);
+    // The one that was not there when the word was said stood a month ahead as well.
+    show.ear.hears("started away due:2026-05-01T02:00:00Z").await;
     show.ear.hears("started look due:2026-05-01T02:00:00Z").await;
     show.close().await;
 }

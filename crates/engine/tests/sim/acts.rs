@@ -105,7 +105,7 @@ impl Story {
             }
         }
         if self.dice.below(2) == 0 {
-            let answer = self.ask(|life| async move { life.daemon.thaw("ann").await });
+            let answer = self.ask(|life| async move { life.daemon.thaw("ann").await.map(drop) });
             self.said.thaw(&answer);
         }
         Ok(())
@@ -204,7 +204,7 @@ impl Story {
 
     /// Everything goes on again.
     pub(super) fn release(&mut self) {
-        let answer = self.ask(|life| async move { life.daemon.thaw("ann").await });
+        let answer = self.ask(|life| async move { life.daemon.thaw("ann").await.map(drop) });
         self.said.thaw(&answer);
         for spec in self.world.specs() {
             let key = self.world.key(&spec);
