@@ -119,10 +119,16 @@ fn lists_have_the_keys_of_the_contract() {
     assert_eq!(values(&schedule, "occurrences[]").len(), 2);
     assert_eq!(values(&manual, "occurrences[]").len(), 0);
     values(&schedule, "occurrences[]").into_iter().for_each(|one| has_keys(one, "loop due trigger"));
+    let timed = schedule["occurrences"][0]["loop"].as_str().expect("a name").to_owned();
     std::fs::write(world.env.state().join("STOP"), "the pager rang\n").expect("it can be written");
-    let stopped = world.json("schedule fix", 0);
+    let stopped = world.json("schedule --days 2", 0);
+    words_at(&stopped, "occurrences[].receipt", "stopped");
     std::fs::remove_file(world.env.state().join("STOP")).expect("it is there");
-    check_shape!("schedule", [&schedule, &manual, &stopped]);
+    drop(world.json(&format!("pause {timed}"), 0));
+    let paused = world.json("schedule --days 2", 0);
+    words_at(&paused, "held[].receipt", "paused backoff");
+    drop(world.json(&format!("resume {timed}"), 0));
+    check_shape!("schedule", [&schedule, &manual, &stopped, &paused]);
 
     let rounds = world.json("rounds", 0);
     words_at(&rounds, "rounds[].outcome", OUTCOMES);

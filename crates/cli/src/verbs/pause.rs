@@ -5,8 +5,9 @@ use crate::context::Context;
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::output::safe;
+use crate::view::time::now_ms;
 use loopwright::proc::Cancel;
-use loopwright::store::Store;
+use loopwright::store::{ScheduleRow, Store};
 use loopwright_core::dispatch::{Entry, LoopKey};
 use serde_json::json;
 
@@ -53,7 +54,7 @@ pub(crate) async fn pause(args: PauseArgs, cx: &Context) -> Ended {
 
 pub(crate) async fn resume(args: ResumeArgs, cx: &Context) -> Ended {
     let (key, entry) = asked_or_named(cx, &args.name).await?;
-    let was_paused = is_paused(cx, &key).await?;
+    let (was_paused, waited) = held(cx, &key).await?;
     match cx.daemon() {
         Some(daemon) => daemon.resume(&key, &cx.actor()).await?,
         None => {
@@ -63,18 +64,22 @@ pub(crate) async fn resume(args: ResumeArgs, cx: &Context) -> Ended {
             resumed?;
         }
     }
-    let document =
-        json!({"schema": 1, "loop": &*key.name, "repo": &*key.repo, "paused": false, "was_paused": was_paused});
-    cx.out.answer(&document, || match was_paused {
+    let document = json!({
+        "schema": 1, "loop": &*key.name, "repo": &*key.repo, "paused": false, "was_paused": was_paused, "waited": waited
+    });
+    cx.out.answer(&document, || match was_paused || waited {
         true => format!("{} starts by itself again; what was due meanwhile stays undone", safe(&key.name)),
         false => format!("{} was not paused", safe(&key.name)),
     });
     Ok(Exit::DONE)
 }
 
-async fn is_paused(cx: &Context, key: &LoopKey) -> Result<bool, CommandError> {
-    let Some(store) = super::status::store_if_any(cx).await? else { return Ok(false) };
-    Ok(store.schedule(&key.repo, &key.name).await?.is_some_and(|row| row.paused_ms.is_some()))
+/// Whether a loop is paused, and whether it waits after a failure or a limit.
+async fn held(cx: &Context, key: &LoopKey) -> Result<(bool, bool), CommandError> {
+    let Some(store) = super::status::store_if_any(cx).await? else { return Ok((false, false)) };
+    let row = store.schedule(&key.repo, &key.name).await?;
+    let waits = |row: &ScheduleRow| row.wait_until_ms.is_some_and(|until_ms| until_ms > now_ms());
+    Ok((row.as_ref().is_some_and(|row| row.paused_ms.is_some()), row.as_ref().is_some_and(waits)))
 }
 
 /// The loop that a question of the inbox is about, or the one of that name.

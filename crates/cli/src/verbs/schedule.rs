@@ -35,7 +35,8 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
         Some(store) => store.schedules().await?,
         None => Vec::new(),
     };
-    let mut plan = Plan { rows, planned: Vec::new(), unusable: 0, unknown: None };
+    let now_ms = now_ms();
+    let mut plan = Plan { now_ms, rows, planned: Vec::new(), unusable: 0, unknown: None };
     for one in &wanted {
         plan.add(cx, one, args.loop_name.as_deref())?;
     }
@@ -47,7 +48,7 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
         planned.iter_mut().for_each(|planned| planned.place = None);
     }
     troubles.iter().for_each(|trouble| cx.out.note(&safe(trouble)));
-    let coming = Coming::look(&planned, now_ms(), args.days, &cx.system_zone()).stopped(stopped);
+    let coming = Coming::look(&planned, now_ms, args.days, &cx.system_zone()).stopped(stopped);
     cx.out.answer(&coming, || {
         let page = coming.render(&planned, cx.out.width(), &|look, text| cx.out.look(look, text));
         if unusable == 0 { page } else { format!("{page}\n\nsome loops are not usable: loopwright check") }
@@ -68,6 +69,7 @@ async fn stopped(store: Option<&dyn Store>, cx: &Context) -> Result<Option<Strin
 
 /// What is gathered from the repositories.
 struct Plan {
+    now_ms: i64,
     rows: Vec<ScheduleRow>,
     planned: Vec<Planned>,
     unusable: usize,
@@ -90,8 +92,7 @@ impl Plan {
         for file in files {
             let entry = cx.entry(&wanted.repo, file)?;
             let row = self.rows.iter().find(|row| row.repo == wanted.repo.id && row.loop_name == file.spec.name);
-            let standing =
-                if row.is_some_and(|row| row.paused_ms.is_some()) { Standing::Paused } else { Standing::Active };
+            let standing = Standing::of(row, self.now_ms);
             let folder = wanted.repo.work_tree.file_name().unwrap_or_default().to_string_lossy().into_owned();
             self.planned.push(Planned {
                 name: file.spec.name.clone(),
@@ -99,7 +100,6 @@ impl Plan {
                 place: Some(folder),
                 schedule: entry.schedule,
                 standing,
-                paused: row.and_then(|row| row.paused_why.clone()),
             });
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! The coming days as a picture: a line a day, a mark an hour, darker where more is due. For people at a terminal; it gets
 //! coarser where there is little room, and stays away where there is none.
 
-use super::schedule::Planned;
+use super::schedule::{Planned, Standing};
 use crate::output::Look;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -42,7 +42,7 @@ impl Scale {
 }
 
 impl Heat {
-    /// Counts what starts in each hour; what quiet hours or a pause hold back does not start.
+    /// Counts what starts in each hour; what quiet hours, a pause or a wait hold back does not start.
     pub(crate) fn look(loops: &[Planned], now_ms: i64, days: u16, zone: &TimeZone) -> Self {
         let upto_ms = now_ms.saturating_add(i64::from(days.min(DAYS_MAX)) * 24 * HOUR_MS);
         let mut heat = Self { days: BTreeMap::new(), zone: zone.iana_name().unwrap_or("UTC").to_owned() };
@@ -99,7 +99,12 @@ impl Heat {
 impl Planned {
     /// How many rounds would start from one moment on and before another.
     fn starts(&self, from_ms: i64, to_ms: i64) -> u64 {
-        if self.is_paused() {
+        let from_ms = match &self.standing {
+            Standing::Paused(_) => return 0,
+            Standing::Waits { until_ms, .. } => from_ms.max(*until_ms),
+            Standing::Active => from_ms,
+        };
+        if from_ms >= to_ms {
             return 0;
         }
         let (first, last) = (self.schedule.quiet_until(from_ms), self.schedule.quiet_until(to_ms - 1));

@@ -7,7 +7,9 @@ use super::{NOTHING, SCHEMA};
 use crate::output::{Look, Table, safe};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use loopwright::store::ScheduleRow;
 use loopwright_core::cadence::{Due, Schedule};
+use loopwright_core::dispatch::Fate;
 use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,8 +20,8 @@ const LISTED_MAX: usize = 10_000;
 const LINES_MAX: usize = 30;
 const OF_ONE_MAX: usize = 3;
 
-/// Loops whose pause is explained.
-const PAUSES_MAX: usize = 10;
+/// Loops of which it is explained what holds them.
+const HELD_MAX: usize = 10;
 
 const DAY_MS: i64 = 86_400_000;
 
@@ -32,15 +34,32 @@ pub(crate) struct Planned {
     pub(crate) place: Option<String>,
     pub(crate) schedule: Schedule,
     pub(crate) standing: Standing,
-    /// Why it is paused.
-    pub(crate) paused: Option<String>,
 }
 
 /// Whether a loop's occurrences would start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Standing {
     Active,
-    Paused,
+    /// None of them, and why.
+    Paused(Option<String>),
+    /// Those before a moment do not, and why: after a failure, a provider's limit or the end of a budget.
+    Waits {
+        until_ms: i64,
+        why: String,
+    },
+}
+
+impl Standing {
+    /// As a loop's row has it now.
+    pub(crate) fn of(row: Option<&ScheduleRow>, now_ms: i64) -> Self {
+        let paused = row.filter(|row| row.paused_ms.is_some());
+        let wait = row.and_then(|row| Some((row.wait_until_ms.filter(|until_ms| *until_ms > now_ms)?, row)));
+        match (paused, wait) {
+            (Some(row), _) => Self::Paused(row.paused_why.clone()),
+            (None, Some((until_ms, row))) => Self::Waits { until_ms, why: row.wait_why.clone().unwrap_or_default() },
+            (None, None) => Self::Active,
+        }
+    }
 }
 
 impl Planned {
@@ -49,8 +68,33 @@ impl Planned {
         self.place.as_ref().map_or_else(|| self.name.clone(), |place| format!("{place}/{}", self.name))
     }
 
-    pub(crate) fn is_paused(&self) -> bool {
-        self.standing == Standing::Paused
+    /// The receipt that a moment will get instead of a round, as the dispatcher decides it.
+    fn receipt(&self, start_ms: i64) -> Option<Fate> {
+        match &self.standing {
+            Standing::Paused(_) => Some(Fate::Paused),
+            Standing::Active | Standing::Waits { .. } if self.schedule.quiet_until(start_ms).is_some() => {
+                Some(Fate::Quiet)
+            }
+            Standing::Waits { until_ms, .. } if start_ms < *until_ms => Some(Fate::Backoff),
+            Standing::Active | Standing::Waits { .. } => None,
+        }
+    }
+
+    fn held(&self) -> Option<Held> {
+        let held = |fate: Fate, until_ms: Option<i64>, why: &str| Held {
+            name: self.name.clone(),
+            repo: self.repo.clone(),
+            receipt: fate.word(),
+            until: until_ms.map(moment),
+            reason: why.to_owned(),
+            label: self.label(),
+            until_ms,
+        };
+        match &self.standing {
+            Standing::Active => None,
+            Standing::Paused(why) => Some(held(Fate::Paused, None, why.as_deref().unwrap_or_default())),
+            Standing::Waits { until_ms, why } => Some(held(Fate::Backoff, Some(*until_ms), why)),
+        }
     }
 }
 
@@ -60,6 +104,8 @@ pub(crate) struct Coming {
     schema: u32,
     /// Why nothing of this will start, where everything is stopped.
     stopped: Option<String>,
+    /// Loops that start nothing by themselves, for ever or until a moment.
+    held: Vec<Held>,
     occurrences: Vec<Occurrence>,
     /// Those that a page has room for: a loop that is due every second does not push the others out.
     #[serde(skip)]
@@ -74,6 +120,23 @@ pub(crate) struct Coming {
     zone: TimeZone,
 }
 
+/// A loop that starts nothing by itself.
+#[derive(Debug, Serialize)]
+struct Held {
+    #[serde(rename = "loop")]
+    name: String,
+    repo: String,
+    /// What its moments get instead of a round.
+    receipt: &'static str,
+    /// Until when; without, until somebody resumes it.
+    until: Option<String>,
+    reason: String,
+    #[serde(skip)]
+    label: String,
+    #[serde(skip)]
+    until_ms: Option<i64>,
+}
+
 /// One moment at which a loop is due.
 #[derive(Debug, Serialize)]
 struct Occurrence {
@@ -82,6 +145,8 @@ struct Occurrence {
     repo: String,
     due: String,
     trigger: String,
+    /// The receipt that it will get instead of a round, as things stand.
+    receipt: Option<&'static str>,
     #[serde(skip)]
     label: String,
     #[serde(skip)]
@@ -101,6 +166,7 @@ impl Coming {
         Self {
             schema: SCHEMA,
             stopped: None,
+            held: loops.iter().filter_map(Planned::held).collect(),
             occurrences: first(loops, now_ms, upto_ms, Most { of_one: LISTED_MAX, in_all: LISTED_MAX }),
             lines: first(loops, now_ms, upto_ms, Most { of_one, in_all: LINES_MAX }),
             total: loops.iter().map(|planned| planned.schedule.count_between(now_ms, upto_ms)).sum(),
@@ -111,13 +177,16 @@ impl Coming {
     }
 
     /// The same, knowing that everything is stopped, and why.
-    pub(crate) fn stopped(self, stopped: Option<String>) -> Self {
+    pub(crate) fn stopped(mut self, stopped: Option<String>) -> Self {
+        if stopped.is_some() {
+            self.occurrences.iter_mut().for_each(|one| one.receipt = Some(Fate::Stopped.word()));
+        }
         Self { stopped, ..self }
     }
 
     /// The page for people: what keeps loops from starting, the picture, then the list.
     pub(crate) fn render(&self, loops: &[Planned], width: usize, paint: &dyn Fn(Look, &str) -> String) -> String {
-        let mut parts: Vec<String> = self.held(loops, width).into_iter().collect();
+        let mut parts: Vec<String> = self.hold(width).into_iter().collect();
         if self.occurrences.is_empty() {
             parts.push(self.nothing(loops));
             return parts.join("\n\n");
@@ -129,17 +198,21 @@ impl Coming {
         parts.join("\n\n")
     }
 
-    /// The global stop and pauses, with what ends each.
-    fn held(&self, loops: &[Planned], width: usize) -> Option<String> {
+    /// The global stop, pauses and waits, with what ends each.
+    fn hold(&self, width: usize) -> Option<String> {
         let stop = self
             .stopped
             .as_ref()
             .map(|why| format!("everything is stopped {}: none of this starts before `loopwright thaw`", safe(why)));
-        let paused = loops.iter().filter(|planned| planned.is_paused()).take(PAUSES_MAX).map(|planned| {
-            let why = planned.paused.as_ref().map_or(String::new(), |why| format!(" ({})", safe(why)));
-            format!("{} is paused{why}: loopwright resume {}", safe(&planned.label()), safe(&planned.name))
+        let held = self.held.iter().take(HELD_MAX).map(|held| {
+            let why = if held.reason.is_empty() { String::new() } else { format!(" ({})", safe(&held.reason)) };
+            let how = match held.until_ms {
+                None => "is paused".to_owned(),
+                Some(until_ms) => format!("waits until {}", self.wall(until_ms)),
+            };
+            format!("{} {how}{why}: loopwright resume {}", safe(&held.label), safe(&held.name))
         });
-        let lines: Vec<String> = stop.into_iter().chain(paused).map(|line| folded(&line, width)).collect();
+        let lines: Vec<String> = stop.into_iter().chain(held).map(|line| folded(&line, width)).collect();
         (!lines.is_empty()).then(|| lines.join("\n"))
     }
 
@@ -225,11 +298,12 @@ fn first(loops: &[Planned], now_ms: i64, upto_ms: i64, most: Most) -> Vec<Occurr
 }
 
 fn occurrence(planned: &Planned, due: &Due) -> Occurrence {
-    let note = match planned.standing {
-        Standing::Paused => "paused",
-        Standing::Active if planned.schedule.quiet_until(due.start_ms).is_some() => "quiet hours",
-        Standing::Active if due.shifted => "shifted",
-        Standing::Active => "",
+    let receipt = planned.receipt(due.start_ms);
+    let note = match receipt {
+        Some(Fate::Quiet) => "quiet hours",
+        Some(fate) => fate.word(),
+        None if due.shifted => "shifted",
+        None => "",
     };
     Occurrence {
         name: planned.name.clone(),
@@ -237,6 +311,7 @@ fn occurrence(planned: &Planned, due: &Due) -> Occurrence {
         label: planned.label(),
         due: moment(due.at_ms),
         trigger: due.cadence.to_string(),
+        receipt: receipt.map(Fate::word),
         at_ms: due.at_ms,
         start_ms: due.start_ms,
         note,
@@ -255,7 +330,7 @@ mod tests {
         edit(&mut on);
         let schedule = Schedule::of(&on, name, "UTC").expect("a schedule");
         let (name, repo) = (name.to_owned(), "r1".to_owned());
-        Planned { name, repo, place: None, schedule, standing: Standing::Active, paused: None }
+        Planned { name, repo, place: None, schedule, standing: Standing::Active }
     }
 
     /// A nightly loop, a busy one with quiet hours, a weekly one, and one that somebody paused.
@@ -266,7 +341,7 @@ mod tests {
             on.quiet = Some(text("22:00-06:30"));
         };
         let mut paused = planned("paused", |on| on.cron = vec![text("0 12 * * *")]);
-        paused.standing = Standing::Paused;
+        paused.standing = Standing::Paused(None);
         vec![
             planned("nightly", |on| on.daily = vec![text("02:30")]),
             planned("busy", busy),
@@ -477,12 +552,61 @@ mod tests {
         assert_eq!(json["occurrences"].as_array().map(Vec::len), Some(72 + 1 + 1));
         assert_eq!(
             json["occurrences"][0],
-            serde_json::json!({ "loop": "busy", "repo": "r1", "due": "2026-03-27T20:00:00Z", "trigger": "every 20m" })
+            serde_json::json!({
+                "loop": "busy", "repo": "r1", "due": "2026-03-27T20:00:00Z", "trigger": "every 20m", "receipt": null
+            })
         );
         assert!(coming.occurrences.is_sorted_by_key(|line| line.at_ms));
         let every_second = [planned("often", |on| on.every = Span::parse("1s").into_iter().collect())];
         let coming = Coming::look(&every_second, friday(), 366, "Europe/Berlin");
         assert_eq!((coming.occurrences.len(), coming.total), (LISTED_MAX, 366 * 86_400));
+    }
+
+    /// `busy` failed and waits for half an hour.
+    fn waiting() -> Vec<Planned> {
+        let mut loops = loops();
+        let until_ms = friday() + 30 * 60_000;
+        loops[1].standing = Standing::Waits { until_ms, why: "ended failed, 6 in a row".to_owned() };
+        loops.truncate(2);
+        loops
+    }
+
+    #[test]
+    fn moments_of_a_loop_that_waits_are_shown_as_the_receipts_that_they_will_be() {
+        let loops = waiting();
+        let coming = Coming::look(&loops, friday(), 1, "Europe/Berlin");
+        let json = serde_json::to_value(&coming).expect("a document");
+        let of_busy = json["occurrences"].as_array().into_iter().flatten().filter(|one| one["loop"] == "busy");
+        let receipts: Vec<_> = of_busy.take(8).map(|one| one["receipt"].as_str().unwrap_or("-")).collect();
+        // From 22:00 on it is quiet anyway; 21:10:30 is when the wait ends.
+        assert_eq!(receipts, ["backoff", "-", "-", "quiet", "quiet", "quiet", "quiet", "quiet"]);
+        assert_eq!(
+            json["held"],
+            serde_json::json!([{
+                "loop": "busy", "repo": "r1", "receipt": "backoff",
+                "until": "2026-03-27T20:10:30Z", "reason": "ended failed, 6 in a row"
+            }])
+        );
+        let page = coming.render(&loops, usize::MAX, &|_, text| text.to_owned());
+        expect![[r#"
+            busy waits until Fri 03-27 21:10:30 (ended failed, 6 in a row): loopwright resume busy
+
+                    00          06          12          18
+            fri 27                                          ··▓▓····
+            sat 28  ····▒▒······▒▒████████████████████████████
+            · to █ is 0 to 3 starts an hour
+            times are Europe/Berlin
+
+            DUE              IN      LOOP     TRIGGER      NOTE
+            Fri 03-27 21:00  in 19m  busy     every 20m    backoff
+            Fri 03-27 21:20  in 39m  busy     every 20m
+            Fri 03-27 21:40  in 59m  busy     every 20m
+            Sat 03-28 02:30  in 5h   nightly  daily 02:30
+
+            and 69 more within a day"#]]
+        .assert_eq(&page);
+        let stopped = serde_json::to_value(coming.stopped(Some("a flood".to_owned()))).expect("a document");
+        assert_eq!(stopped["occurrences"][0]["receipt"], "stopped");
     }
 
     #[test]

@@ -206,16 +206,22 @@ impl Known {
 
     /// Adds what the loop's file says about time.
     fn time(&self, line: &mut LoopLine, schedule: &Schedule, at: &Key) {
-        if matches!(line.status, LoopStatus::Paused | LoopStatus::Stopped) {
+        let row = self.schedules.get(at);
+        // Also while a round of it is at work: nothing comes after that by itself.
+        if self.stopped.is_some()
+            || row.is_some_and(|row| row.paused_ms.is_some())
+            || line.status == LoopStatus::Stopped
+        {
             return;
         }
-        let row = self.schedules.get(at).filter(|row| row.fingerprint == schedule.fingerprint());
+        let is_same = |row: &&ScheduleRow| row.fingerprint == schedule.fingerprint();
         let is_due = |row: &ScheduleRow| schedule.next_after(row.mark_ms).is_some_and(|due| due.start_ms <= self.now);
-        if line.status == LoopStatus::Idle && row.is_some_and(is_due) {
+        if line.status == LoopStatus::Idle && row.filter(is_same).is_some_and(is_due) {
             line.status = LoopStatus::Due;
         }
-        let wait = row.and_then(|row| row.wait_until_ms).unwrap_or(0);
-        line.next_ms = next_start(schedule, self.now.max(wait));
+        // A wait outlives an edited cadence.
+        let wait_ms = row.and_then(|row| row.wait_until_ms).unwrap_or(0);
+        line.next_ms = next_start(schedule, wait_ms.max(self.now.saturating_add(1)));
         line.next = line.next_ms.map(moment);
     }
 
@@ -239,16 +245,19 @@ impl Known {
     }
 }
 
-/// The first start after a moment that is not skipped for quiet hours.
-fn next_start(schedule: &Schedule, after_ms: i64) -> Option<i64> {
+/// The first start at or after a moment that is not skipped for quiet hours.
+fn next_start(schedule: &Schedule, from_ms: i64) -> Option<i64> {
     /// Quiet hours and cadences that never meet a free moment are given up on.
     const TRIES: usize = 400;
-    let mut after = after_ms;
+    // What starts later than it is due starts so much later each time.
+    let jitter_ms = schedule.next_after(i64::MIN).map_or(0, |due| due.start_ms - due.at_ms);
+    let before = |start_ms: i64| start_ms.saturating_sub(jitter_ms).saturating_sub(1);
+    let mut after = before(from_ms);
     for _ in 0..TRIES {
         let due = schedule.next_after(after)?;
         match schedule.quiet_until(due.start_ms) {
             None => return Some(due.start_ms),
-            Some(end) => after = (end - 1).max(due.at_ms),
+            Some(end) => after = before(end).max(due.at_ms),
         }
     }
     None
@@ -381,6 +390,8 @@ pub(crate) async fn one(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use loopwright_core::spec::Triggers;
+    use loopwright_core::units::Span;
 
     #[test]
     fn a_narrow_terminal_gets_every_column_in_parts() {
@@ -395,6 +406,62 @@ mod tests {
             }
         }
         assert_eq!(status.render(0, 80).matches("dependency-sweeper").count(), 2);
+    }
+
+    fn every(key: &str, span: &str, edit: impl FnOnce(&mut Triggers)) -> Schedule {
+        let every = Span::parse(span).into_iter().collect();
+        let mut on = Triggers { every, timezone: Some("UTC".to_owned()), ..Triggers::default() };
+        edit(&mut on);
+        Schedule::of(&on, key, "UTC").expect("a schedule")
+    }
+
+    /// NEXT of a loop with this row, in minutes after 1970 began; it is ten past midnight.
+    fn next(schedule: &Schedule, status: LoopStatus, edit: impl FnOnce(&mut ScheduleRow, &mut Known)) -> Option<i64> {
+        let mut known = Known { now: 10 * MINUTE, ..Known::default() };
+        let mut row = ScheduleRow {
+            repo: "repo".to_owned(),
+            loop_name: "fix".to_owned(),
+            fingerprint: "of an older cadence".to_owned(),
+            mark_ms: 0,
+            paused_ms: None,
+            paused_by: None,
+            paused_why: None,
+            streak: 0,
+            signature: None,
+            wait_until_ms: None,
+            wait_why: None,
+        };
+        edit(&mut row, &mut known);
+        known.schedules.insert(key("repo", "fix"), row);
+        let mut line = LoopLine { status, ..known.line("repo", "fix") };
+        known.time(&mut line, schedule, &key("repo", "fix"));
+        line.next_ms.map(|ms| ms / MINUTE)
+    }
+
+    const MINUTE: i64 = 60_000;
+
+    #[test]
+    fn next_is_a_moment_at_which_the_loop_really_starts() {
+        let hourly = every("repo/fix", "1h", |_| ());
+        let wait =
+            |minutes: i64| move |row: &mut ScheduleRow, _: &mut Known| row.wait_until_ms = Some(minutes * MINUTE);
+        assert_eq!(next(&hourly, LoopStatus::Idle, |_, _| ()), Some(60));
+        assert_eq!(next(&hourly, LoopStatus::Idle, wait(5)), Some(60), "that is over");
+        assert_eq!(next(&hourly, LoopStatus::CoolingDown, wait(60)), Some(60), "just when the wait ends");
+        assert_eq!(next(&hourly, LoopStatus::CoolingDown, wait(61)), Some(120), "what comes before is skipped");
+        assert_eq!(next(&hourly, LoopStatus::Waiting, wait(61)), Some(120));
+        for status in [LoopStatus::Paused, LoopStatus::Running] {
+            assert_eq!(next(&hourly, status, |row, _| row.paused_ms = Some(1)), None, "{status:?}");
+            assert_eq!(
+                next(&hourly, status, |_, known| known.stopped = Some("a flood".to_owned())),
+                None,
+                "{status:?}"
+            );
+        }
+        let later = |number: u32| every(&format!("repo/{number}"), "1h", |on| on.jitter = Span::parse("30m"));
+        let jitter = |later: &Schedule| later.next_after(0).map_or(0, |due| (due.start_ms - due.at_ms) / MINUTE);
+        let later = (0..).map(later).find(|later| jitter(later) > 10).expect("most of them are");
+        assert_eq!(next(&later, LoopStatus::Idle, |_, _| ()), Some(jitter(&later)), "due at midnight, not started yet");
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! Pause, resume, the global stop and its end where no daemon runs: the same rows and events as a daemon writes, so that the
 //! next one finds them.
 
+use super::Thawed;
 use super::keep::{self, Keeping};
 use super::letters::STOP_FLAG;
 use super::open;
-use super::Thawed;
 use super::stop::StopFile;
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -26,17 +26,17 @@ impl Engine {
         self.keep_by_hand(keep::event("loop-paused", Some(key), by, why), changes).await
     }
 
-    /// The loop starts by itself again, its failures forgotten; says whether it was paused. What was due meanwhile gets its
-    /// receipts, as far as `entry` says what that was.
+    /// The loop starts by itself again, its failures and waits forgotten; says whether it was paused or waited. What was due
+    /// meanwhile gets its receipts, as far as `entry` says what that was.
     ///
     /// # Errors
     /// When it cannot be recorded.
     pub async fn resume_loop(&self, key: &LoopKey, entry: Option<Entry>, by: &str) -> Result<bool, EngineError> {
         let now_ms = self.now_ms();
         let row = self.store.schedule(&key.repo, &key.name).await?;
-        let Some(standing) = row.map(keep::standing).filter(|standing| standing.paused.is_some()) else {
-            return Ok(false);
-        };
+        let waits = |standing: &Standing| standing.wait.as_ref().is_some_and(|wait| wait.until_ms > now_ms);
+        let is_held = |standing: &Standing| standing.paused.is_some() || waits(standing);
+        let Some(standing) = row.map(keep::standing).filter(is_held) else { return Ok(false) };
         let fresh = Standing { paused: None, streak: 0, signature: None, wait: None, ..standing.clone() };
         let mut kept = meanwhile(standing, entry, key, now_ms);
         if kept.is_empty() {

@@ -33,6 +33,33 @@ async fn a_paused_loop_stays_so_over_a_restart_and_makes_up_for_nothing() {
 }
 
 #[tokio::test]
+async fn a_wait_after_a_failure_is_ended_by_a_word_without_a_daemon_too() {
+    let stage = Stage::new(vec![every("look", "every 10s")]).await;
+    let key = stage.key("look");
+    stage.troop.troupe.play("look", Play::Fail);
+    let mut show = stage.open().await;
+    stage.at(10_000);
+    show.ear.hears("ended look failed").await;
+    show.settled().await;
+    show.close().await;
+    let engine = Engine::open(stage.settings()).await.expect("the state directory is free");
+    stage.at(25_000);
+    let entry = stage.troop.load().await.expect("loops").entries.pop();
+    assert!(engine.resume_loop(&key, entry.clone(), "ada").await.expect("resumed"), "it waited");
+    assert!(!engine.resume_loop(&key, entry, "ada").await.expect("again"), "it does not wait any more");
+    engine.close().await.expect("closed");
+    stage.troop.troupe.play("look", Play::Report);
+    let mut show = stage.open().await;
+    stage.at(30_000);
+    show.ear.hears("ended look reported").await;
+    show.settled().await;
+    let fates: Vec<_> = show.receipts(&key).await.into_iter().map(|row| (row.due_ms - T0, row.receipt)).collect();
+    let fates: Vec<_> = fates.iter().map(|(at_ms, word)| (at_ms / 1_000, word.as_str())).collect();
+    assert_eq!(fates, [(10, "started"), (20, "backoff"), (30, "started")]);
+    show.close().await;
+}
+
+#[tokio::test]
 async fn the_global_stop_ends_rounds_survives_a_restart_and_ends_by_word() {
     let stage = Stage::new(vec![every("look", "every 1h")]).await;
     stage.troop.troupe.play("look", Play::Hang);
