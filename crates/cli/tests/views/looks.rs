@@ -271,8 +271,8 @@ fn schedule_shows_what_is_due_without_a_store_and_names_what_it_does_not_know() 
     assert!(page.contains("daily 03:00") && page.contains("times are "), "{page}");
     assert!(!page.contains('\u{1b}'), "colour is for terminals: {page:?}");
     let told = place.run("schedule --days 3 --json").success().json();
-    assert_eq!(keys(&told), ["schema", "stopped", "occurrences"]);
-    assert_eq!(keys(&told["occurrences"][0]), ["loop", "repo", "due", "trigger"]);
+    assert_eq!(keys(&told), ["schema", "stopped", "held", "occurrences"]);
+    assert_eq!(keys(&told["occurrences"][0]), ["loop", "repo", "due", "trigger", "receipt"]);
     let dues: Vec<_> = told["occurrences"].as_array().expect("a list").iter().map(|one| one["due"].as_str()).collect();
     assert!(dues.len() == 3 && dues.iter().all(|due| due.is_some_and(|due| due.contains("T03:00:00"))), "{told}");
     assert!(place.run("schedule fix").success().stdout().starts_with("nothing is ever due"));

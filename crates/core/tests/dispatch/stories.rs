@@ -215,8 +215,6 @@ fn a_clock_that_is_taken_as_it_is_brings_loops_back_that_are_not_loaded_or_being
                   dropped mark 10:40
             10:41 why a
                   idle, next due at 11:00 (`every 1h`) [idle]
-                     idle, next due at 11:00 (`every 1h`) [idle]
-                     idle, next due at 11:00 (`every 1h`) [idle]
             11:00 wake
                 at 11:00
                   START a 11:00 started: due
