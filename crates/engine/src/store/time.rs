@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use super::conn::{Arg, Column, Conn, Outcome, Row, args};
+use super::conn::{Arg, Column, Conn, Dialect, Outcome, Row, args};
 use super::error::StoreErrorKind;
 use super::rows::{Table, insert_sql, quoted, table, upsert_sql};
 
@@ -240,11 +240,31 @@ pub(super) async fn cap_memory(conn: &mut Conn, repo: &str, loop_name: &str, mos
 /// so that each is prepared once.
 const SIZES: [usize; 4] = [64, 16, 4, 1];
 
-/// The statements for these sizes.
-type Statements = [String; SIZES.len()];
+/// The statements for these sizes, of each database.
+struct Statements {
+    sqlite: [String; SIZES.len()],
+    postgres: [String; SIZES.len()],
+}
+
+impl Statements {
+    fn new<T: Table>(on_conflict: &str) -> Self {
+        let of = |dialect| SIZES.map(|size| many_sql::<T>(size, dialect, on_conflict));
+        Self { sqlite: of(Dialect::Sqlite), postgres: of(Dialect::Postgres) }
+    }
+
+    fn of(&self, dialect: Dialect) -> &[String; SIZES.len()] {
+        match dialect {
+            Dialect::Sqlite => &self.sqlite,
+            Dialect::Postgres => &self.postgres,
+        }
+    }
+}
 
 /// The rows in runs of these sizes, the largest first, each with its statement.
-fn sized<'a, T>(mut rows: &'a [T], statements: &'static Statements) -> impl Iterator<Item = (&'static str, &'a [T])> {
+fn sized<'a, T>(
+    mut rows: &'a [T],
+    statements: &'static [String; SIZES.len()],
+) -> impl Iterator<Item = (&'static str, &'a [T])> {
     std::iter::from_fn(move || {
         let (size, sql) = SIZES.iter().zip(statements).find(|(size, _)| **size <= rows.len())?;
         let (run, rest) = rows.split_at(*size);
@@ -253,10 +273,15 @@ fn sized<'a, T>(mut rows: &'a [T], statements: &'static Statements) -> impl Iter
     })
 }
 
-fn many_sql<T: Table>(count: usize, on_conflict: &str) -> String {
+fn many_sql<T: Table>(count: usize, dialect: Dialect, on_conflict: &str) -> String {
     let width = T::COLUMNS.len();
+    let hole = |at: usize| match dialect {
+        // A hole with a name is looked for by SQLite from the first one on, which with hundreds of them costs more than the rows.
+        Dialect::Sqlite => "?".to_owned(),
+        Dialect::Postgres => format!("${at}"),
+    };
     let row = |n: usize| {
-        let holes: Vec<_> = (1..=width).map(|column| format!("${}", n * width + column)).collect();
+        let holes: Vec<_> = (1..=width).map(|column| hole(n * width + column)).collect();
         format!("({})", holes.join(", "))
     };
     let rows: Vec<_> = (0..count).map(row).collect();
@@ -295,9 +320,8 @@ fn last_of_each(rows: &[&ScheduleRow]) -> Vec<ScheduleRow> {
 
 /// Inserts or replaces schedules.
 pub(super) async fn put_schedules(conn: &mut Conn, rows: &[&ScheduleRow]) -> Outcome<()> {
-    static SQL: LazyLock<Statements> =
-        LazyLock::new(|| SIZES.map(|size| many_sql::<ScheduleRow>(size, &replaces_schedule())));
-    for (sql, run) in sized(&last_of_each(rows), &SQL) {
+    static SQL: LazyLock<Statements> = LazyLock::new(|| Statements::new::<ScheduleRow>(&replaces_schedule()));
+    for (sql, run) in sized(&last_of_each(rows), SQL.of(conn.dialect())) {
         let args: Vec<_> = run.iter().flat_map(Table::args).collect();
         conn.exec(sql, &args).await?;
     }
@@ -310,16 +334,15 @@ pub(super) async fn raise_mark(conn: &mut Conn, row: &ScheduleRow) -> Outcome<()
     static SQL: LazyLock<String> = LazyLock::new(|| {
         let raises = "ON CONFLICT (repo, loop_name) DO UPDATE SET mark_ms = excluded.mark_ms \
                       WHERE schedules.fingerprint = excluded.fingerprint AND schedules.mark_ms < excluded.mark_ms";
-        many_sql::<ScheduleRow>(1, raises)
+        format!("{} {raises}", insert_sql::<ScheduleRow>())
     });
     conn.exec(SQL.as_str(), &row.args()).await.map(drop)
 }
 
 /// Inserts receipts; an occurrence that has one already is a conflict: each due moment ends once.
 pub(super) async fn put_receipts(conn: &mut Conn, rows: &[&ReceiptRow]) -> Outcome<()> {
-    static SQL: LazyLock<Statements> =
-        LazyLock::new(|| SIZES.map(|size| many_sql::<ReceiptRow>(size, "ON CONFLICT DO NOTHING")));
-    for (sql, run) in sized(rows, &SQL) {
+    static SQL: LazyLock<Statements> = LazyLock::new(|| Statements::new::<ReceiptRow>("ON CONFLICT DO NOTHING"));
+    for (sql, run) in sized(rows, SQL.of(conn.dialect())) {
         let args: Vec<_> = run.iter().flat_map(|row| row.args()).collect();
         if conn.exec(sql, &args).await? != run.len() as u64 {
             let why = match run {
