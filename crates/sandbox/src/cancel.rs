@@ -1,33 +1,63 @@
-//! A switch that is thrown once and seen by everybody who holds a clone. Says nothing about why.
+//! A switch that is thrown once and seen by everybody who holds a clone; whoever throws it may say why.
 
 use std::sync::Arc;
 use tokio::sync::watch;
 
 /// A cloneable request to stop; once cancelled it stays cancelled.
 #[derive(Clone, Debug)]
-pub struct Cancel(Arc<watch::Sender<bool>>);
+pub struct Cancel(Arc<watch::Sender<Thrown>>);
+
+/// How it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Thrown {
+    Not,
+    Yes(Option<Arc<str>>),
+}
 
 impl Cancel {
     /// A switch that has not been thrown.
     pub fn new() -> Self {
-        Self(Arc::new(watch::Sender::new(false)))
+        Self(Arc::new(watch::Sender::new(Thrown::Not)))
     }
 
     /// Throws the switch; every present and future `cancelled()` returns.
     pub fn cancel(&self) {
-        self.0.send_replace(true);
+        self.throw(None);
+    }
+
+    /// The same by somebody who says why. What was said first stays.
+    pub fn cancel_because(&self, why: &str) {
+        self.throw(Some(why.into()));
+    }
+
+    fn throw(&self, why: Option<Arc<str>>) {
+        self.0.send_if_modified(|thrown| {
+            let is_first = *thrown == Thrown::Not;
+            if is_first {
+                *thrown = Thrown::Yes(why);
+            }
+            is_first
+        });
+    }
+
+    /// Why the switch was thrown, where somebody said it.
+    pub fn why(&self) -> Option<Arc<str>> {
+        match &*self.0.borrow() {
+            Thrown::Not => None,
+            Thrown::Yes(why) => why.clone(),
+        }
     }
 
     /// Whether the switch was thrown.
     pub fn is_cancelled(&self) -> bool {
-        *self.0.borrow()
+        *self.0.borrow() != Thrown::Not
     }
 
     /// Returns when the switch is thrown, at once if it already was.
     pub async fn cancelled(&self) {
         let mut seen = self.0.subscribe();
         // The sender lives in `self`, so the channel cannot close while we wait.
-        let _ = seen.wait_for(|thrown| *thrown).await;
+        let _ = seen.wait_for(|thrown| *thrown != Thrown::Not).await;
     }
 }
 

@@ -145,10 +145,11 @@ impl Desk {
     pub(super) fn stand_still(&mut self, by: String, why: String) {
         self.frozen = Some(Frozen { since_ms: self.engine.now_ms(), by: by.clone(), why: why.clone() });
         self.told.tell(&News::Frozen { by: by.clone(), why: why.clone() });
+        let told = format!("everything is stopped by {by}: {why}");
         self.step_before(Input::Freeze { by, why });
         // At once, also what is still being asked for a round: what the dispatcher wants cancelled waits behind what it wants
         // written, and a disk that is full holds up no stop.
-        self.rounds.cancel_all();
+        self.rounds.cancel_all_because(&told);
     }
 
     /// Recorded first: what is to go on again must not stand still after the next restart.
@@ -210,7 +211,7 @@ impl Desk {
 
     fn stop_round(&mut self, round: &str, why: String) -> bool {
         let Some((_, slot)) = self.rounds.of_round(round) else { return false };
-        slot.cancel.cancel();
+        slot.cancel.cancel_because(&why);
         let key = slot.key.clone();
         self.told.tell(&News::Cancelling { key, round: round.to_owned(), why });
         true

@@ -10,6 +10,7 @@
 //! and for what the round locks, and answers [`EngineError::Busy`] when somebody has it.
 
 mod after;
+mod again;
 mod agenda;
 mod by_hand;
 mod desk;
@@ -28,6 +29,7 @@ mod tick;
 mod told;
 
 pub(crate) use after::signals;
+pub(crate) use again::signals as signals_again;
 pub use fleet::{Fleet, Loops, Prepared, Ready};
 pub use keep::standing;
 pub use letters::STOP_FLAG;

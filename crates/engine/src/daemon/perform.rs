@@ -266,7 +266,7 @@ impl Desk {
 
     fn cancel(&mut self, key: LoopKey, round: &str, why: String) {
         let Some((_, slot)) = self.rounds.of_round(round) else { return };
-        slot.cancel.cancel();
+        slot.cancel.cancel_because(&why);
         self.told.tell(&News::Cancelling { key, round: round.to_owned(), why });
     }
 

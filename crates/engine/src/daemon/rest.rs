@@ -1,7 +1,7 @@
 //! A round at rest, as its loop's schedule and other loops see it; and the door through which rounds by hand come in.
 
-use super::after;
 use super::mail::{Mail, Post, Rest};
+use super::{after, again};
 use crate::clock::Clock;
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -59,7 +59,8 @@ impl Doorman {
         let started = &round.facts().started;
         let key = LoopKey::new(&started.repo, &started.spec.name);
         let open = open_proposals(self.store.as_ref(), &key).await?;
-        let (signals, too_deep) = self.followed(&key, round).await?;
+        let (mut signals, too_deep) = self.followed(&key, round).await?;
+        signals.extend(again::written(self.store.as_ref(), round).await?);
         let question = match round.phase() {
             Phase::Waiting(_) => self.store.inbox_item(&question_id(&started.round)).await?,
             _ => None,

@@ -181,9 +181,14 @@ impl Rounds {
         self.slots.values().map(told).collect()
     }
 
-    /// Asks all of them to end.
+    /// Asks all of them to end, because this process does.
     pub(super) fn cancel_all(&self) {
         self.slots.values().for_each(|slot| slot.cancel.cancel());
+    }
+
+    /// Asks all of them to end, because somebody wants it.
+    pub(super) fn cancel_all_because(&self, why: &str) {
+        self.slots.values().for_each(|slot| slot.cancel.cancel_because(why));
     }
 
     /// Ends those that do not end by themselves; what they started is killed with them.

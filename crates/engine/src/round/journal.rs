@@ -10,7 +10,7 @@ use crate::store::{
 use loopwright_core::budget::{Known, Reservation};
 use loopwright_core::outbox::{self, StagedItem};
 use loopwright_core::outcome::RoundOutcome;
-use loopwright_core::round::{BoundaryLevel, Delivered, DeliveryResult, Event, Facts, Phase, Round};
+use loopwright_core::round::{BoundaryLevel, Delivered, DeliveryResult, Event, Facts, Item, Phase, Round};
 use loopwright_core::spec::ActionKind;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,6 +29,11 @@ pub(super) type Failures = Arc<BTreeMap<String, i64>>;
 
 /// Three failures send an item to the inbox.
 const ITEM_FAILURES_MAX: i64 = 3;
+
+/// Whether one more failure of an item is for a person to look at.
+pub(super) fn is_given_up(when: &When, item: &Item) -> bool {
+    when.failures.get(&item.key).copied().unwrap_or(0) + 1 >= ITEM_FAILURES_MAX
+}
 
 /// How often each of a round's items has failed so far.
 pub(super) async fn failures(engine: &Engine, facts: &Facts) -> Result<Failures, StoreError> {

@@ -188,9 +188,10 @@ impl Run<'_> {
                 return Err(EngineError::Unsent { round: self.id().to_owned(), text: broke.text });
             }
             Trouble::Broke(broke) => Event::Broke(broke),
-            Trouble::Stopped => {
-                Event::Stopped(Stopped { by: StoppedBy::Signal, text: "stopped by a signal".to_owned() })
-            }
+            Trouble::Stopped => Event::Stopped(match self.cancel.why() {
+                Some(why) => Stopped { by: StoppedBy::Person, text: why.as_ref().to_owned() },
+                None => Stopped { by: StoppedBy::Signal, text: "stopped by a signal".to_owned() },
+            }),
             Trouble::Ceiling(limit, text) => Event::Ceiling(Ceiling { limit, text }),
         };
         match self.apply(event, Vec::new()).await {
@@ -215,6 +216,7 @@ impl Run<'_> {
         let mut changes = extra;
         changes.extend(journal::changes(Some(&self.round), &round, &event, &when));
         changes.extend(self.followers_told(&round, when.now_ms).await?);
+        changes.extend(crate::daemon::signals_again(&round, when.now_ms, |item| !journal::is_given_up(&when, item)));
         self.write(&event, changes, when.now_ms).await?;
         let bills = self.round.facts().bills.len();
         self.round = round;

@@ -2,6 +2,7 @@
 
 use crate::world::*;
 use loopwright::LoopSpec;
+use loopwright::store::{InboxQuery, SignalRow};
 
 fn following(name: &str, leader: &str) -> LoopSpec {
     let mut spec = every(name, "");
@@ -56,5 +57,62 @@ async fn a_follower_that_was_not_started_before_a_death_is_started_after_it() {
     let rounds = show.rounds().await;
     assert_eq!(rounds.iter().filter(|round| round.loop_name == "second").count(), 1, "{rounds:?}");
     assert_eq!(show.receipts(&stage.key("second")).await.len(), 1);
+    show.close().await;
+}
+
+fn event(stage: &Stage, delivery: &str) -> SignalRow {
+    let key = stage.key("look");
+    SignalRow {
+        repo: key.repo.to_string(),
+        loop_name: "look".to_owned(),
+        key: format!("webhook:github:{delivery}"),
+        trigger: "webhook".to_owned(),
+        at_ms: T0,
+        item: Some("run-7@1".to_owned()),
+        title: Some("red".to_owned()),
+        data: Some("{}".to_owned()),
+        taken_ms: None,
+    }
+}
+
+#[tokio::test]
+async fn what_an_event_is_about_is_tried_again_after_a_failure_of_ours_until_a_person_is_asked() {
+    let stage = Stage::new(vec![every("look", "")]).await;
+    stage.troop.troupe.play("look", Play::Fail);
+    let mut show = stage.open().await;
+    let _ = show.daemon.signal(event(&stage, "d1")).await.expect("kept");
+    show.ear.hears("ended look failed").await;
+    stage.at(5 * MINUTE);
+    show.ear.hears("started look again:").await;
+    show.ear.hears("ended look failed").await;
+    stage.at(10 * MINUTE);
+    show.ear.hears("ended look failed").await;
+    stage.at(10 * HOUR);
+    show.settled().await;
+    let rounds = show.rounds().await;
+    assert_eq!(rounds.len(), 3, "{rounds:?}");
+    assert!(rounds.iter().all(|round| round.item.as_deref() == Some("run-7@1")), "{rounds:?}");
+    let open = show.engine.store().inbox(InboxQuery::Open(9)).await.expect("inbox");
+    assert!(open.iter().any(|row| row.summary.contains("run-7@1")), "{open:?}");
+    show.close().await;
+}
+
+#[tokio::test]
+async fn what_an_event_is_about_is_tried_again_after_a_death_and_not_after_a_judgement_or_a_stop() {
+    let stage = Stage::new(vec![every("look", "")]).await;
+    stage.troop.troupe.play("look", Play::Hang);
+    let show = stage.open().await;
+    let _ = show.daemon.signal(event(&stage, "d1")).await.expect("kept");
+    stage.troop.troupe.begun_times(1).await;
+    show.die().await;
+    let mut show = stage.open().await;
+    show.ear.hears("started look again:").await;
+    let rounds = show.rounds().await;
+    let second = rounds.iter().find(|round| round.occurrence.starts_with("again:")).expect("it is on record");
+    assert!(show.daemon.cancel(&second.id, "enough").await.expect("it is at work"));
+    show.ear.hears("ended look cancelled").await;
+    show.settled().await;
+    assert_eq!(show.rounds().await.len(), 2, "a person wanted it so");
+    assert_eq!(show.engine.store().pending_signals(9).await.expect("signals"), []);
     show.close().await;
 }

@@ -67,7 +67,7 @@ async fn the_global_stop_ends_rounds_survives_a_restart_and_ends_by_word() {
     stage.at(HOUR);
     show.ear.hears("started look").await;
     show.daemon.freeze("ada", "it costs too much").await.expect("stopped");
-    show.ear.hears("ended look interrupted").await;
+    show.ear.hears("ended look cancelled").await;
     show.close().await;
     assert!(stage.world.state().join(STOP_FILE).exists());
     stage.at(2 * HOUR + MINUTE);

@@ -138,7 +138,7 @@ async fn a_due_moment_cancels_the_running_round_where_the_loop_says_so() {
     stage.troop.troupe.play("look", Play::Report);
     stage.at(2 * HOUR);
     show.ear.hears("cancelling look").await;
-    show.ear.hears("ended look interrupted").await;
+    show.ear.hears("ended look cancelled").await;
     show.ear.hears("started look due:2026-05-01T02").await;
     show.ear.hears("ended look reported").await;
     show.close().await;

@@ -107,7 +107,7 @@ async fn a_stop_is_in_effect_at_once_also_behind_a_write_that_fails() {
     let daemon = show.daemon.clone();
     let stop = tokio::spawn(async move { daemon.freeze("ada", "smoke").await });
     // Nothing of the daemon is written before the clock moves on, and it does not.
-    show.ear.hears("ended look interrupted").await;
+    show.ear.hears("ended look cancelled").await;
     stage.at(HOUR + MINUTE);
     stop.await.expect("no panic").expect("it is on record by now");
     show.close().await;
