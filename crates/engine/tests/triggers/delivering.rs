@@ -226,6 +226,26 @@ async fn branch_told_by_a_delivery_is_the_signal_that_a_clone_would_give() {
 }
 
 #[tokio::test]
+async fn push_that_moves_no_branch_makes_nothing_due() {
+    let stand = Stand::with(options()).await;
+    let none = "0".repeat(40);
+    let pushes = [
+        push("main", &none),
+        push("main", SHA).replace("refs/heads/main", "refs/tags/v1"),
+        push("main", SHA).replace("\"refs/heads/main\"", "5"),
+    ];
+    for (at, body) in pushes.iter().enumerate() {
+        let (status, text) = stand.github(SECRET, &format!("d-{at}"), "push", body).await;
+        assert_eq!((status, text.as_str()), (200, "ignored: another branch"), "{body}");
+    }
+    let token = [("x-gitlab-token", SECRET), ("idempotency-key", "g1")];
+    let body = format!(
+        r#"{{"object_kind":"push","ref":"refs/heads/main","after":"{none}","project":{{"web_url":"https://github.com/acme/shop"}}}}"#
+    );
+    assert_eq!(stand.post("/hooks/gitlab", &token, &body).await.1, "ignored: another branch");
+}
+
+#[tokio::test]
 async fn strangers_and_other_repositories_are_ignored_and_counted() {
     let stand = Stand::with(options()).await;
     let (status, text) = stand.github(SECRET, "d-1", "issues", &issue("NONE")).await;

@@ -11,6 +11,9 @@ use crate::spec::{Ask, CatchUp, OWN_BRANCHES, ProbeSpec, Triggers};
 /// Probes that are part of the product.
 const PROBES: [&str; 6] = ["commits", "failing-ci", "open-prs", "open-issues", "outdated", "files"];
 
+/// Who sends events; the first stands for all of them.
+const SOURCES: [&str; 4] = ["*", "github", "gitlab", "generic"];
+
 /// Items of one round: more than these no prompt can tell of.
 const BATCH_MAX: u32 = 100;
 
@@ -20,6 +23,10 @@ pub(super) fn check(rules: &mut Rules, on: &Triggers) {
     paths::globs(rules, &path.key("files"), &on.files);
     for (at, branch) in on.push.iter().enumerate() {
         paths::branch(rules, path.key("push").index(at), branch);
+        if branch.contains(['*', '?', '[']) {
+            let what = format!("{} is no branch: patterns are not read here", quoted(branch));
+            rules.object(path.key("push").index(at), what, "name each branch: `push: [main, next]`");
+        }
         if OWN_BRANCHES.iter().any(|own| branch.starts_with(own)) {
             let what = format!("{} is a branch of loops' own making", quoted(branch));
             rules.object(path.key("push").index(at), what, "name a branch that people push to");
@@ -30,9 +37,10 @@ pub(super) fn check(rules: &mut Rules, on: &Triggers) {
             rules.object(path.key("after").index(at), format!("{} is no loop: {error}", quoted(name)), None);
         }
     }
-    for (at, event) in on.webhook.iter().enumerate().filter(|(_, event)| !is_event(event)) {
-        let what = format!("{} is no event", quoted(event));
-        rules.object(path.key("webhook").index(at), what, "such as `github.workflow_run`");
+    for (at, event) in on.webhook.iter().enumerate() {
+        if let Some(hint) = event_hint(event) {
+            rules.object_with(path.key("webhook").index(at), format!("{} is no event", quoted(event)), Some(hint));
+        }
     }
     if let Some(probe) = &on.probe {
         check_probe(rules, &path.key("probe"), probe);
@@ -98,6 +106,25 @@ fn check_ask(rules: &mut Rules, path: &Path, ask: &Ask) {
     rules.range(path.key("batch"), ask.batch, 1, BATCH_MAX);
 }
 
-fn is_event(text: &str) -> bool {
-    !text.is_empty() && text.len() <= 128 && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-*".contains(c))
+/// What to write instead of a text that names no event: one that no delivery ever matches would wait for ever.
+fn event_hint(text: &str) -> Option<String> {
+    let usual = || Some("such as `github.workflow_run`".to_owned());
+    if text.len() > 128 || !text.chars().all(|c| c.is_ascii_alphanumeric() || "._-*".contains(c)) {
+        return usual();
+    }
+    let (source, event) = text.split_once('.').unwrap_or((text, ""));
+    match (SOURCES.contains(&source), event) {
+        (true, "") if source == "generic" => Some("name its source: `generic.deploy`".to_owned()),
+        (true, "") => Some(format!("for all of its events write `{source}.*`")),
+        (true, _) if text.split('.').any(str::is_empty) => usual(),
+        (true, _) => None,
+        (false, "") => usual(),
+        (false, _) => {
+            let near =
+                nearest(source, SOURCES.into_iter().skip(1)).map(|near| format!("did you mean `{near}.{event}`?"));
+            near.or_else(|| {
+                Some(format!("a sender of your own is `generic.{event}`; the others are github and gitlab"))
+            })
+        }
+    }
 }

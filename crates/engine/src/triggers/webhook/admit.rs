@@ -113,6 +113,9 @@ fn judge(event: &Event, one: &WatchedLoop, trusted: &[String]) -> Result<(), Ign
 
 /// An event about a branch counts for the branches in `push`, else for the loop's base, else for the repository's main one.
 fn is_about_branch(event: &Event, one: &WatchedLoop) -> bool {
+    if event.moves_nothing {
+        return false;
+    }
     let Some(branch) = &event.branch else { return true };
     if !one.on.push.is_empty() {
         return one.on.push.contains(branch);
@@ -123,10 +126,10 @@ fn is_about_branch(event: &Event, one: &WatchedLoop) -> bool {
 /// `github.workflow_run`, `github.workflow_run.failure`, `github.*`. Without a detail, only what is over counts.
 fn is_named(event: &Event, pattern: &str) -> bool {
     let Some((source, rest)) = pattern.split_once('.') else { return false };
-    if source != event.source {
+    let is = |part: &str, text: &str| part == "*" || part.eq_ignore_ascii_case(text);
+    if !is(source, event.source) {
         return false;
     }
-    let is = |part: &str, text: &str| part == "*" || part.eq_ignore_ascii_case(text);
     // The name of a generic event may have dots of its own.
     if is(rest, &event.name) {
         return event.is_final;

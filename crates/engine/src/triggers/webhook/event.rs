@@ -34,6 +34,8 @@ pub(super) struct Event {
     pub(super) is_insider: bool,
     /// The commit that a branch was moved to.
     pub(super) moved_to: Option<String>,
+    /// Whether it is a push that moved no branch to a commit: a tag's, or one that took a branch away.
+    pub(super) moves_nothing: bool,
     /// The item it is about, bound to its revision.
     pub(super) item: Option<String>,
     /// A line for people.
@@ -66,6 +68,11 @@ impl<'a> Body<'a> {
 
     pub(super) fn has(self, path: &str) -> bool {
         self.0.pointer(path).is_some_and(|value| !value.is_null())
+    }
+
+    /// Whether a push put no branch on a commit.
+    pub(super) fn moves_nothing(self) -> bool {
+        self.branch("/ref").is_none() || self.text("/after").and_then(commit).is_none()
     }
 
     /// The branch that a full name of a reference is.

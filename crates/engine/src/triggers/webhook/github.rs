@@ -15,6 +15,7 @@ struct About<'a> {
     item: Option<String>,
     title: Option<&'a str>,
     moved_to: Option<String>,
+    moves_nothing: bool,
     details: Vec<&'a str>,
     is_final: bool,
     /// Only people of the repository can cause it at all.
@@ -46,6 +47,7 @@ pub(super) fn read(headers: &HeaderMap, body: &Value) -> Result<Option<Event>, M
         head_branch: about.head_branch,
         is_insider,
         moved_to: about.moved_to,
+        moves_nothing: about.moves_nothing,
         item: about.item,
         title: about.title.map(line),
         data: data(&name, body, about.content, actor.as_deref()),
@@ -79,6 +81,7 @@ fn about<'a>(name: &str, body: Body<'a>) -> About<'a> {
         "push" => About {
             branch: body.branch("/ref"),
             moved_to: body.text("/after").and_then(commit),
+            moves_nothing: body.moves_nothing(),
             title: body.text("/head_commit/message"),
             needs_rights: true,
             ..usual

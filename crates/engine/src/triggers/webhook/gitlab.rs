@@ -43,6 +43,7 @@ fn about(event: Event, body: Body<'_>) -> Event {
         "push" => Event {
             branch: body.branch("/ref"),
             moved_to: body.text("/after").and_then(commit),
+            moves_nothing: body.moves_nothing(),
             title: body.text("/commits/0/title").map(line),
             is_insider: true,
             ..event
