@@ -140,16 +140,25 @@ fn two_loops_of_one_name_are_both_unusable() {
             $ loopwright check
             no loop file can be used as it is
             [stderr]
-            error: the name `good` is already taken by .loopwright/loops/good.md
+            error: the name `good` is taken by .loopwright/loops/twin.md as well
+              --> .loopwright/loops/good.md
+               = hint: give one of the two another `name:`
+
+            error: the name `good` is taken by .loopwright/loops/good.md as well
               --> .loopwright/loops/twin.md
                = hint: give one of the two another `name:`
 
-            error: 1 problem in 1 file
+            error: 2 problems in 2 files
             [exit 2]
         "#]],
     );
     let error = env.loopwright_in(repo.path(), ["run", "good", "--json"]).code(2).json();
-    assert_eq!(error["error"]["kind"], "unknown", "{error}");
+    assert_eq!(error["error"]["kind"], "invalid", "{error}");
+    let status = env.loopwright_in(repo.path(), ["status", "--json"]).success().json();
+    let named: Vec<_> =
+        status["loops"].as_array().into_iter().flatten().map(|row| (&row["loop"], &row["status"])).collect();
+    let invalid = &"invalid".into();
+    assert_eq!(named, [(&"good".into(), invalid), (&"twin".into(), invalid)]);
 }
 
 #[test]

@@ -4,8 +4,10 @@
 use super::{Context, Finding, error_of, providers, read_bytes};
 use crate::error::CommandError;
 use loopwright_core::config::{Concurrency, Config, Effective, Origin, SharedBudget, read_config_file};
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// The repository's file, from the root of the working copy.
 pub(crate) const REPOSITORY_FILE: &str = ".loopwright/config.yaml";
@@ -20,7 +22,8 @@ impl Context {
     pub(crate) fn try_config(&self, work_tree: Option<&Path>) -> Result<Effective, Vec<Finding>> {
         let mut findings = Vec::new();
         let user = self.user_config().unwrap_or_else(|found| keep(found, &mut findings));
-        let repository = match work_tree.map(repository_config) {
+        let own = |tree: &Path| self.kept(&tree.join(REPOSITORY_FILE), repository_config(tree));
+        let repository = match work_tree.map(own) {
             Some(read) => read.unwrap_or_else(|found| keep(found, &mut findings)),
             None => Config::default(),
         };
@@ -41,14 +44,62 @@ impl Context {
     /// The user's own file. One that was named has to be there; the usual one may be absent.
     pub(super) fn user_config(&self) -> Result<Config, Vec<Finding>> {
         if let Some(named) = &self.env.config {
-            let shown = named.to_string_lossy();
+            let (path, shown) = (self.env.cwd.join(named), named.to_string_lossy());
             let absent = || vec![Finding::of_file(shown.clone(), "LOOPWRIGHT_CONFIG names a file that is not there")];
-            let config = read_file(&self.env.cwd.join(named), &shown)?.ok_or_else(absent)?;
-            return providers::objections(&shown, &config).map(|()| config);
+            let read = read_file(&path, &shown).and_then(|read| read.ok_or_else(absent));
+            return self.kept(&path, read.and_then(|config| unobjected(&shown, config)));
         }
         let Some(path) = self.env.user_config() else { return Ok(Config::default()) };
-        let config = read_file(&path, &path.to_string_lossy())?.unwrap_or_default();
-        providers::objections(&path.to_string_lossy(), &config).map(|()| config)
+        let shown = path.to_string_lossy();
+        let read = read_file(&path, &shown).map(Option::unwrap_or_default);
+        self.kept(&path, read.and_then(|config| unobjected(&shown, config)))
+    }
+
+    /// What was read, or for somebody who goes on for long the last that could be.
+    fn kept(&self, path: &Path, read: Result<Config, Vec<Finding>>) -> Result<Config, Vec<Finding>> {
+        match &self.last_good {
+            Some(last_good) => last_good.or_kept(path, read),
+            None => read,
+        }
+    }
+}
+
+fn unobjected(shown: &str, config: Config) -> Result<Config, Vec<Finding>> {
+    providers::objections(shown, &config).map(|()| config)
+}
+
+/// The last forms of configuration files that could be used. Somebody is in the middle of writing when one breaks: what
+/// was due meanwhile need not suffer.
+#[derive(Debug, Default)]
+pub(crate) struct LastGood(Mutex<HashMap<PathBuf, Known>>);
+
+#[derive(Debug)]
+struct Known {
+    config: Config,
+    /// What is wrong with the file as it is.
+    broken: Option<String>,
+}
+
+impl LastGood {
+    fn or_kept(&self, path: &Path, read: Result<Config, Vec<Finding>>) -> Result<Config, Vec<Finding>> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match (read, known.get_mut(path)) {
+            (Ok(config), _) => {
+                known.insert(path.to_owned(), Known { config: config.clone(), broken: None });
+                Ok(config)
+            }
+            (Err(findings), Some(known)) => {
+                known.broken = findings.first().map(Finding::in_a_line);
+                Ok(known.config.clone())
+            }
+            (Err(findings), None) => Err(findings),
+        }
+    }
+
+    /// What is wrong with files whose last good form is in use.
+    pub(crate) fn broken(&self) -> Vec<String> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.values().filter_map(|known| known.broken.clone()).collect()
     }
 }
 

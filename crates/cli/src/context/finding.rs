@@ -44,6 +44,12 @@ impl Finding {
         Self { hint: Some(hint.into()), ..self }
     }
 
+    /// In one line.
+    pub(crate) fn in_a_line(&self) -> String {
+        let line = self.line.map_or(String::new(), |line| format!(":{line}"));
+        format!("{}{line}: {}", self.file, self.text)
+    }
+
     /// For people.
     pub(crate) fn render(&self) -> String {
         if let Some(shown) = &self.shown {

@@ -51,7 +51,7 @@ impl Loops {
         let mut twins: Vec<bool> = vec![false; all.len()];
         for (at, pair) in all.windows(2).enumerate().filter(|(_, pair)| is_same(&pair[0], &pair[1])) {
             twins[at..=at + 1].fill(true);
-            self.findings.push(twin(&pair[0], &pair[1]));
+            self.findings.extend([twin(&pair[1], &pair[0]), twin(&pair[0], &pair[1])]);
         }
         self.loops = all.into_iter().zip(twins).filter_map(|(file, is_twin)| (!is_twin).then_some(file)).collect();
     }
@@ -114,9 +114,9 @@ pub(crate) fn in_two<T: Sync, R: Send>(all: &[T], each: impl Fn(&T) -> Option<R>
     })
 }
 
-fn twin(first: &LoopFile, second: &LoopFile) -> Finding {
-    let text = format!("the name `{}` is already taken by {}", second.spec.name, first.file);
-    Finding::of_file(&second.file, text).with_hint("give one of the two another `name:`")
+fn twin(other: &LoopFile, one: &LoopFile) -> Finding {
+    let text = format!("the name `{}` is taken by {} as well", one.spec.name, other.file);
+    Finding::of_file(&one.file, text).with_hint("give one of the two another `name:`")
 }
 
 /// The name that was probably meant.

@@ -19,6 +19,7 @@ mod webhooks;
 mod zone;
 
 pub(crate) use bindings::script_path;
+use config::LastGood;
 pub(crate) use environment::Environment;
 pub(crate) use finding::{Finding, error_of};
 pub(crate) use fleet::Wanted;
@@ -36,6 +37,7 @@ use crate::progress::Telling;
 use loopwright::git::{Git, UserRepo};
 use loopwright::seam::Seam;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The longest name of a person that is recorded.
 const ACTOR_MAX: usize = 64;
@@ -50,19 +52,35 @@ pub(crate) struct Context {
     repo: Option<PathBuf>,
     state: Option<PathBuf>,
     hands: Hands,
+    /// Set for somebody who goes on for long.
+    last_good: Option<Arc<LastGood>>,
 }
 
 impl Context {
     /// Puts it together from the environment and the flags that every verb has.
     pub(crate) fn new(env: Environment, flags: Global) -> Self {
         let (form, colour) = looks(&env, &flags);
-        Self { out: Output::new(form, colour), env, repo: flags.repo, state: flags.state, hands: Hands::Own }
+        Self {
+            out: Output::new(form, colour),
+            env,
+            repo: flags.repo,
+            state: flags.state,
+            hands: Hands::Own,
+            last_good: None,
+        }
     }
 
     /// The same for a command that was typed elsewhere and is performed here.
     pub(crate) fn lent(env: Environment, flags: Global, line: Line, hands: Hands) -> Self {
         let (form, colour) = looks(&env, &flags);
-        Self { out: Output::on_line(line, form, colour), env, repo: flags.repo, state: flags.state, hands }
+        Self {
+            out: Output::on_line(line, form, colour),
+            env,
+            repo: flags.repo,
+            state: flags.state,
+            hands,
+            last_good: None,
+        }
     }
 
     /// The same command about another repository and state directory.
@@ -70,13 +88,24 @@ impl Context {
         // The user's own configuration has no say there.
         let env = Environment { config: None, store: None, xdg_config: None, home: None, ..self.env.clone() };
         let (repo, state) = (Some(repo.to_owned()), Some(state.to_owned()));
-        Self { env, out: self.out.twin(), repo, state, hands: Hands::Own }
+        Self { env, out: self.out.twin(), repo, state, hands: Hands::Own, last_good: None }
     }
 
     /// The same context with a printer of its own, for something that outlives the command that made it.
     pub(crate) fn twin(&self) -> Self {
         let (repo, state, hands) = (self.repo.clone(), self.state.clone(), self.hands.clone());
-        Self { env: self.env.clone(), out: self.out.twin(), repo, state, hands }
+        let last_good = self.last_good.clone();
+        Self { env: self.env.clone(), out: self.out.twin(), repo, state, hands, last_good }
+    }
+
+    /// The same for somebody who goes on for long: a configuration that breaks keeps its last good form.
+    pub(crate) fn keeping_configuration(self) -> Self {
+        Self { last_good: Some(Arc::default()), ..self }
+    }
+
+    /// What is wrong with the files of the configuration whose last good form is in use.
+    pub(crate) fn broken_configuration(&self) -> Vec<String> {
+        self.last_good.as_ref().map(|last_good| last_good.broken()).unwrap_or_default()
     }
 
     /// A path of the user's own configuration.
@@ -116,18 +145,31 @@ impl Context {
 
     /// The state directory and what named it.
     pub(crate) fn state_dir(&self) -> Result<(PathBuf, &'static str), CommandError> {
-        let env = &self.env;
+        self.state_named().map_or_else(
+            || self.state_of(self.user_config().map_err(|found| error_of(&found))?.state_dir.map(PathBuf::from)),
+            Ok,
+        )
+    }
+
+    /// The same for a command that has to work whatever else does not: of a configuration that cannot be read, the one line
+    /// counts that says where state is.
+    pub(crate) fn state_dir_at_least(&self) -> Result<PathBuf, CommandError> {
+        let found = self.state_dir().or_else(|_| self.state_of(self.broken_config_state()));
+        found.map(|(dir, _)| dir)
+    }
+
+    /// What a flag or a variable says.
+    fn state_named(&self) -> Option<(PathBuf, &'static str)> {
         let named = self.state.clone().map(|dir| (dir, "--state"));
-        let named = named.or_else(|| Some((env.state_dir.clone()?, "LOOPWRIGHT_STATE_DIR")));
-        if let Some((dir, origin)) = named {
-            return Ok((env.cwd.join(dir), origin));
-        }
-        let own = self
-            .user_config()
-            .map_err(|found| error_of(&found))?
-            .state_dir
-            .map(|dir| (PathBuf::from(dir), "user configuration"));
-        let named = own.or_else(|| Some((env.xdg_state.as_ref()?.join("loopwright"), "XDG_STATE_HOME")));
+        let named = named.or_else(|| Some((self.env.state_dir.clone()?, "LOOPWRIGHT_STATE_DIR")));
+        named.map(|(dir, origin)| (self.env.cwd.join(dir), origin))
+    }
+
+    /// What the user's own configuration says, else the usual place.
+    fn state_of(&self, own: Option<PathBuf>) -> Result<(PathBuf, &'static str), CommandError> {
+        let env = &self.env;
+        let named = own.map(|dir| (dir, "user configuration"));
+        let named = named.or_else(|| Some((env.xdg_state.as_ref()?.join("loopwright"), "XDG_STATE_HOME")));
         let named = named.or_else(|| Some((env.home.as_ref()?.join(".local/state/loopwright"), "default")));
         let (dir, origin) = named.ok_or_else(|| {
             CommandError::invalid("there is no place for state: HOME is not set")
@@ -137,6 +179,15 @@ impl Context {
             return Ok((dir, origin));
         }
         Err(CommandError::invalid(format!("`state_dir: {}` is not an absolute path", dir.display())))
+    }
+
+    fn broken_config_state(&self) -> Option<PathBuf> {
+        let named = self.env.config.as_ref().map(|named| self.env.cwd.join(named));
+        let bytes = read_bytes(&named.or_else(|| self.env.user_config())?).ok()?;
+        let text = String::from_utf8_lossy(&bytes);
+        let said = text.lines().find_map(|line| line.strip_prefix("state_dir:"))?;
+        let said = said.split(" #").next().unwrap_or_default().trim().trim_matches(['"', '\'']);
+        Some(PathBuf::from(said))
     }
 
     /// How much is told while a round runs.

@@ -47,7 +47,7 @@ impl Repositories {
     pub(crate) fn new(cx: &Context, teller: &Arc<Teller>) -> Result<Self, CommandError> {
         let (state, _) = cx.state_dir()?;
         Ok(Self(Arc::new(Inner {
-            cx: cx.twin(),
+            cx: cx.twin().keeping_configuration(),
             shelves: state.join("shelf"),
             teller: Arc::clone(teller),
             known: Mutex::default(),
@@ -121,6 +121,9 @@ impl Inner {
         });
         for Wanted { repo, only } in wanted {
             let ground = self.ground(&repo);
+            for problem in self.cx.broken_configuration() {
+                self.trouble(format!("{problem}; its last good form stays in use"));
+            }
             let catalogue = match known.entry(Arc::clone(&ground.repo)) {
                 Entry::Occupied(known) => known.into_mut(),
                 Entry::Vacant(place) => match Catalogue::new(repo.clone(), &self.shelves) {

@@ -6,10 +6,10 @@
 //! catalogue's.
 
 use rustix::fs::{Mode, OFlags};
-use std::fs::File;
+use std::fs::{DirBuilder, File};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{self, BufReader, Read as _, Seek as _, SeekFrom};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 /// From this size on, what is no longer needed is left behind.
@@ -87,7 +87,7 @@ pub(super) struct Shelf {
 impl Shelf {
     /// The one at a path, as far as it can be believed. Where another process has it, an empty one that goes with this process.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        std::fs::create_dir_all(folder(path))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(folder(path))?;
         let file = at_path(path)?;
         if file.try_lock().is_err() {
             return Self::begun(nameless(folder(path))?, path, Stays::No);

@@ -17,7 +17,11 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde_json::json;
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -56,7 +60,7 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
 }
 
 async fn end(cx: &Context, now: bool) -> Ended {
-    let (state, _) = cx.state_dir()?;
+    let state = cx.state_dir_at_least()?;
     let Some(peer) = Peer::find(&state).await? else {
         cx.out.answer(&json!({"schema": 1, "stopped": null}), || "no daemon runs here".to_owned());
         return Ok(Exit::DONE);
@@ -141,12 +145,17 @@ async fn by_hand(cx: &Context, by: &str, why: &str) -> Result<(), CommandError> 
 
 /// What is left when the owner of the store cannot be asked: the file, which it and its successors look at.
 pub(crate) fn by_file(cx: &Context, why: &str, error: &CommandError) -> Ended {
-    let (state, _) = cx.state_dir()?;
-    let file = state.join(STOP_FILE);
-    std::fs::write(&file, format!("{why}\n"))
-        .map_err(|failed| CommandError::failed(format!("write {}: {failed}", file.display())))?;
+    let file = cx.state_dir_at_least()?.join(STOP_FILE);
+    let mut open =
+        private(&file).map_err(|failed| CommandError::failed(format!("write {}: {failed}", file.display())))?;
+    // It stops by being there: a disk without room for the reason still has it.
+    let _ = open.write_all(format!("{why}\n").as_bytes());
     cx.out.note(&format!("not on record: {}", safe(&error.text)));
     Ok(told(cx, &format!("by the file {}", safe(&file.to_string_lossy()))))
+}
+
+fn private(file: &Path) -> std::io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(file)
 }
 
 /// The same, for a command that did not come so far.

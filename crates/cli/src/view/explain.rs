@@ -68,8 +68,16 @@ impl Explanation {
             None => standing(&line, last.as_ref()),
         }];
         because.extend(why.is_none().then(|| starts(here, &line)));
+        let is_broken = line.status == LoopStatus::Invalid && why.is_some();
+        because.extend(
+            line.paused_reason
+                .as_ref()
+                .filter(|_| is_broken)
+                .map(|what| format!("its file cannot be used, so the last good form of it counts: {what}")),
+        );
         because.extend(last.as_ref().map(last_words));
         let mut next: Vec<String> = change(&line, why.as_ref()).into_iter().collect();
+        next.extend(is_broken.then(|| format!("see what is wrong: loopwright check {name}")));
         match &last {
             Some(row) => next.extend(Story::read_next(store, row).await?),
             None => next.push(format!("start it: loopwright run {name}")),

@@ -58,8 +58,11 @@ impl Here {
 /// What the file that stops everything says, where it is there.
 pub(crate) fn stop_file(cx: &Context) -> Option<String> {
     let file = cx.state_dir().ok()?.0.join(STOP_FILE);
-    let text = read_bytes(&file).ok()?;
-    Some(String::from_utf8_lossy(&text).lines().next().unwrap_or_default().chars().take(500).collect())
+    // Whatever it is, it stops; only a plain file says why.
+    file.symlink_metadata().ok()?;
+    let text = read_bytes(&file).unwrap_or_default();
+    let first: String = String::from_utf8_lossy(&text).lines().next().unwrap_or_default().chars().take(500).collect();
+    Some(if first.trim().is_empty() { "it does not say why".to_owned() } else { first })
 }
 
 fn stem(file: &str) -> String {

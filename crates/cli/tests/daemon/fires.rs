@@ -3,6 +3,7 @@
 use crate::world::{Daemon, LONG, REPORT, World};
 use loopwright_testkit::wait;
 use serde_json::Value;
+use std::os::unix::fs::PermissionsExt as _;
 
 /// A world with the loop `beat`, due every second.
 fn beating() -> World {
@@ -229,8 +230,61 @@ fn one_round_is_cancelled_by_its_id_and_the_daemon_goes_on() {
         wait::value("a round", LONG, || rounds_of(&world, "hang").first()?["round"].as_str().map(str::to_owned));
     let cancelled = world.run(&format!("stop {round}")).success();
     assert!(cancelled.stdout().contains(&format!("cancelled: round {round}")), "{}", cancelled.stdout());
-    daemon.wait_for(&format!("end       hang round {round}"));
+    daemon.wait_for(&format!("end       hang round {round}: cancelled"));
+    let report = world.json(&format!("show {round}"));
+    assert_eq!((&report["outcome"], &report["exit"]), (&"cancelled".into(), &130.into()));
+    assert_eq!(report["reasons"][0]["text"], "stopped by hand by ada");
     daemon.stop();
+}
+
+#[test]
+fn an_urgent_stop_of_a_daemon_without_rounds_is_a_good_end() {
+    let world = World::new();
+    let mut daemon = world.up();
+    assert!(world.run("stop --now").success().stdout().contains("has ended"));
+    assert!(daemon.ended().success(), "a manager would start it again: {}", daemon.said());
+}
+
+#[test]
+fn a_configuration_that_cannot_be_read_keeps_nobody_from_stopping() {
+    let world = World::new();
+    world.add("hang", "check: none\non: { every: 1s }\n", "@ maker\nhang\n");
+    // Where state is, is nowhere said but in the file that breaks, or nowhere at all.
+    let run = |line: &str| {
+        let mut command = world.env.command(world.repo.path());
+        command.args(line.split(' ')).env_remove("LOOPWRIGHT_STATE_DIR");
+        command
+    };
+    let config = world.env.root().join("config/loopwright/config.yaml");
+    std::fs::create_dir_all(config.parent().expect("a folder")).expect("it can be made");
+    for (named, state) in [("", "home/.local/state/loopwright"), ("state_dir: $ # there\n", "elsewhere")] {
+        let state = world.env.root().join(state);
+        let named = named.replace('$', &format!("\"{}\"", state.display()));
+        std::fs::write(&config, &named).expect("it can be written");
+        let mut daemon = Daemon::spawn(run("up"));
+        daemon.wait_for("start     hang");
+        std::fs::write(&config, format!("{named}concurrency: [\n")).expect("it can be written");
+        assert!(run("stop --all").output().expect("it runs").status.success());
+        daemon.wait_for("cancel    hang");
+        let mode = std::fs::metadata(state.join("STOP")).expect("the file that stops").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert!(run("stop").output().expect("it runs").status.success());
+        assert!(daemon.ended().success(), "{}", daemon.said());
+    }
+}
+
+#[test]
+fn whatever_stands_where_the_stop_file_does_stops_and_is_told_of() {
+    let world = World::new();
+    std::fs::create_dir(world.env.state().join("STOP")).expect("it can be made");
+    let refused = world.run("run look").code(15);
+    assert!(refused.stderr().contains("stopped"), "{}", refused.stderr());
+    let status = world.run("status").success();
+    assert!(
+        status.stdout().contains("everything is stopped by the file STOP: it does not say why"),
+        "{}",
+        status.stdout()
+    );
 }
 
 #[test]
@@ -241,6 +295,9 @@ fn edited_files_are_taken_up_and_broken_ones_keep_their_last_good_form() {
     let good = world.repo.read(".loopwright/loops/beat.md");
     world.repo.write(".loopwright/loops/beat.md", good.replace("every: 1s", "every: never"));
     daemon.wait_for("its last good form stays in use");
+    let why = world.run("why beat").success();
+    let told = "its file cannot be used, so the last good form of it counts: .loopwright/loops/beat.md:";
+    assert!(why.stdout().contains(told) && why.stdout().contains("loopwright check beat"), "{}", why.stdout());
     let count = rounds_of(&world, "beat").len();
     wait::until("a further round", LONG, || rounds_of(&world, "beat").len() > count + 1);
     world.repo.write(".loopwright/loops/beat.md", &good);
@@ -285,6 +342,29 @@ fn a_configuration_of_any_name_is_read_again_when_it_changes() {
     std::fs::write(&config, format!("repos: [{}]\n", other.path().display())).expect("it can be written");
     daemon.wait_for("loaded    4 loops");
     daemon.stop();
+}
+
+#[test]
+fn a_configuration_that_breaks_keeps_its_last_good_form_and_costs_no_round() {
+    let world = beating();
+    let daemon = world.up();
+    let config = world.env.root().join("config/loopwright/config.yaml");
+    std::fs::create_dir_all(config.parent().expect("a folder")).expect("it can be made");
+    std::fs::write(&config, "concurrency: [\n").expect("it can be written");
+    daemon.signal("HUP");
+    daemon.wait_for("config.yaml:2: syntax error");
+    world.repo.write(".loopwright/config.yaml", "nonsense: 1\n");
+    daemon.wait_for(".loopwright/config.yaml:1: unknown key `nonsense`; its last good form stays in use");
+    let count = rounds_of_broken(&world);
+    wait::until("further rounds", LONG, || rounds_of_broken(&world) > count + 2);
+    let said = daemon.stop();
+    assert!(!said.contains("was not started"), "{said}");
+}
+
+/// How many rounds there are, read where commands do not read the configuration.
+fn rounds_of_broken(world: &World) -> usize {
+    let folder = std::fs::read_dir(world.env.state().join("reports"));
+    folder.map(Iterator::count).unwrap_or(0)
 }
 
 #[test]
