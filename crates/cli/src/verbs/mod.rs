@@ -40,6 +40,7 @@ use crate::args::Verb;
 use crate::context::Context;
 use crate::error::{CommandError, Kind};
 use crate::exit::Exit;
+use crate::output::safe;
 use crate::{control, demo, dev};
 use loopwright_core::BoxFuture;
 use std::future::Future;
@@ -51,7 +52,8 @@ pub(crate) type Ended = Result<Exit, CommandError>;
 pub(crate) fn run(verb: Verb, cx: &Context) -> Ended {
     if let Verb::Why(_) = &verb {
         // The daemon knows best why; one that cannot be asked leaves the record.
-        return elsewhere(cx).ok().flatten().map_or_else(|| here(verb, cx), Ok);
+        let asked = elsewhere(cx).inspect_err(|error| cx.out.note(&safe(&error.text)));
+        return asked.ok().flatten().map_or_else(|| here(verb, cx), Ok);
     }
     if !verb.changes() {
         return here(verb, cx);

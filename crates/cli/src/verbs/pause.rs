@@ -2,7 +2,7 @@
 
 use super::Ended;
 use crate::context::Context;
-use crate::error::CommandError;
+use crate::error::{CommandError, Kind};
 use crate::exit::Exit;
 use crate::output::safe;
 use crate::view::time::now_ms;
@@ -107,9 +107,27 @@ async fn named(cx: &Context, name: &str) -> Result<(LoopKey, Option<Entry>), Com
         },
         Err(unknown) => unknown,
     };
+    if let Some(entry) = elsewhere(cx, name).await? {
+        return Ok((entry.key.clone(), Some(entry)));
+    }
     match super::status::store_if_any(cx).await? {
         Some(store) => Ok((standing(store.as_ref(), name).await?.ok_or(unknown)?, None)),
         None => Err(unknown),
+    }
+}
+
+/// The loop of that name in the repositories of the configuration.
+async fn elsewhere(cx: &Context, name: &str) -> Result<Option<Entry>, CommandError> {
+    if cx.names_a_repo() {
+        return Ok(None);
+    }
+    // A configuration that is wrong names nobody.
+    let mut named = cx.entries().await.unwrap_or_default();
+    named.retain(|entry| &*entry.key.name == name);
+    match named.len() {
+        0 | 1 => Ok(named.pop()),
+        _ => Err(CommandError::new(Kind::Usage, format!("several repositories have a loop `{name}`"))
+            .hint("say which: --repo DIR")),
     }
 }
 

@@ -74,6 +74,10 @@ struct Plan {
 pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     let plan = Plan::new(cx, args.manager.unwrap_or_else(Manager::of_machine)).await?;
     match args.what {
+        What::Install { print: true } if cx.out.is_json() => {
+            let document = json!({"schema": 1, "file": plan.file, "service": plan.name, "text": plan.text()});
+            cx.out.answer(&document, String::new);
+        }
         What::Install { print: true } => cx.out.script(plan.text().trim_end()),
         What::Install { print: false } => install(cx, &plan)?,
         What::Uninstall => uninstall(cx, &plan)?,

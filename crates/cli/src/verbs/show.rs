@@ -18,7 +18,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
-    let (here, store) = tokio::join!(Here::find(cx), super::status::store_if_any(cx));
+    let (here, store) = tokio::join!(Here::find_knowing(cx, &args.id), super::status::store_if_any(cx));
     let (here, store) = (here?, store?);
     let in_file = here.as_ref().is_some_and(|here| here.file(&args.id).is_some());
     let target = match &store {

@@ -6,7 +6,7 @@ use crate::control::Peer;
 use crate::error::{CommandError, Kind};
 use crate::exit::Exit;
 use crate::output::safe;
-use crate::view::loops::Here;
+use crate::view::loops::{Here, stop_file};
 use crate::view::status::{DaemonLine, Status};
 use crate::view::time::{self, moment, now_ms};
 use loopwright::store::Store;
@@ -46,7 +46,10 @@ async fn once(cx: &Context) -> Ended {
 async fn read(cx: &Context) -> Result<Status, CommandError> {
     let (here, store) = tokio::join!(Here::find(cx), store_if_any(cx));
     let (here, store) = (here?, store?);
-    let mut status = Status::read(store.as_deref(), here.as_ref(), now_ms()).await?;
+    let mut status = match here.filter(Here::has_loops) {
+        Some(here) => Status::read(store.as_deref(), Some(&here), now_ms()).await?,
+        None => Status::of_fleet(store.as_deref(), &Here::fleet(cx).await?, stop_file(cx), now_ms()).await?,
+    };
     status.daemon = daemon(cx, store.as_deref()).await?;
     Ok(status)
 }

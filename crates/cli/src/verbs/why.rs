@@ -25,7 +25,7 @@ async fn asked(cx: &Context, here: Option<&Here>, name: &str) -> Result<Option<W
 }
 
 pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
-    let (here, store) = tokio::join!(Here::find(cx), super::status::store_if_any(cx));
+    let (here, store) = tokio::join!(Here::find_knowing(cx, &args.id), super::status::store_if_any(cx));
     let (here, store) = (here?, store?);
     let in_file = here.as_ref().is_some_and(|here| here.knows(&args.id));
     let target = match &store {

@@ -1,6 +1,6 @@
 //! The loops of the repository a command stands in, if it stands in one: the half of the view that is not in the store.
 
-use crate::context::{Context, LoopFile, Loops, read_bytes};
+use crate::context::{Context, LoopFile, Loops, Wanted, read_bytes};
 use crate::error::{CommandError, Kind};
 use loopwright::daemon::STOP_FILE;
 use loopwright::git::UserRepo;
@@ -30,6 +30,35 @@ impl Here {
         Ok(Some(Self { repo, loops, zone: cx.system_zone(), stop: stop_file(cx) }))
     }
 
+    /// Every repository that a daemon started here would look after; those that cannot be had are left out.
+    pub(crate) async fn fleet(cx: &Context) -> Result<Vec<Self>, CommandError> {
+        let (wanted, _) = cx.wanted().await?;
+        let of = |one: Wanted| {
+            let mut loops = one.loops(cx)?;
+            loops.findings.retain(|finding| one.only.is_empty() || one.only.contains(&stem(&finding.file)));
+            Ok(Self { repo: one.repo, loops, zone: cx.system_zone(), stop: stop_file(cx) })
+        };
+        wanted.into_iter().map(of).collect()
+    }
+
+    /// The one around us, or where that does not know the loop, the one of the others that does.
+    pub(crate) async fn find_knowing(cx: &Context, name: &str) -> Result<Option<Self>, CommandError> {
+        let here = Self::find(cx).await?;
+        // A configuration that is wrong names nobody.
+        let has_others = cx.config(None).is_ok_and(|effective| !effective.config().repos.is_empty());
+        if !has_others || cx.names_a_repo() || here.as_ref().is_some_and(|here| here.knows(name)) {
+            return Ok(here);
+        }
+        let mut others = Self::fleet(cx).await.unwrap_or_default();
+        others.retain(|one| one.knows(name));
+        Ok(others.pop().filter(|_| others.is_empty()).or(here))
+    }
+
+    /// Whether there is a loop file at all.
+    pub(crate) fn has_loops(&self) -> bool {
+        !self.loops.loops.is_empty() || !self.loops.findings.is_empty()
+    }
+
     /// One loop file by the loop's name.
     pub(crate) fn file(&self, name: &str) -> Option<&LoopFile> {
         self.loops.loops.iter().find(|file| file.spec.name == name)
@@ -37,9 +66,8 @@ impl Here {
 
     /// The repository to which a list is confined: this one, as long as it has loops and the loop that is asked for.
     pub(crate) fn scope(&self, name: Option<&str>) -> Option<String> {
-        let has_loops = !self.loops.loops.is_empty() || !self.loops.findings.is_empty();
         let is_here = name.is_none_or(|name| self.knows(name));
-        (has_loops && is_here).then(|| self.repo.id.clone())
+        (self.has_loops() && is_here).then(|| self.repo.id.clone())
     }
 
     /// Whether a loop file, also one with problems, goes by that name.

@@ -12,7 +12,7 @@ use loopwright::store::{LoopRow, RoundRow, ScheduleRow, SpendChange, Store};
 use loopwright_core::cadence::Schedule;
 use loopwright_core::spec::SandboxMode;
 use serde::Serialize;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The document of `status --json`.
 #[derive(Debug, Serialize)]
@@ -62,6 +62,9 @@ pub(crate) struct LoopLine {
     pub(crate) last_run_ms: Option<i64>,
     #[serde(skip)]
     pub(crate) next_ms: Option<i64>,
+    /// Whether loops of several repositories stand in one list.
+    #[serde(skip)]
+    pub(crate) is_one_of_many: bool,
 }
 
 /// What a loop spent today.
@@ -175,6 +178,7 @@ impl Known {
             paused_reason: reason.or_else(|| suspended.map(kept)),
             last_run_ms,
             next_ms: None,
+            is_one_of_many: false,
         }
     }
 
@@ -286,12 +290,31 @@ impl Status {
         let mut known = Known::read(store, now).await?;
         let by_file = here.and_then(|here| here.stop.as_ref()).map(|why| format!("by the file STOP: {why}"));
         known.stopped = known.stopped.or(by_file);
-        let here = here.filter(|here| !here.loops.loops.is_empty() || !here.loops.findings.is_empty());
+        let here = here.filter(|here| here.has_loops());
         let mut loops = match here {
             Some(here) => of_repo(&known, here),
             None => everywhere(&known),
         };
         loops.sort_by(|a, b| (&a.name, &a.repo).cmp(&(&b.name, &b.repo)));
+        Ok(Self { schema: SCHEMA, daemon: None, stopped: known.stopped, loops })
+    }
+
+    /// The same of all repositories that a daemon would look after, and of every other that the store knows.
+    pub(crate) async fn of_fleet(
+        store: Option<&dyn Store>,
+        fleet: &[Here],
+        stop_file: Option<String>,
+        now: i64,
+    ) -> Result<Self, CommandError> {
+        let mut known = Known::read(store, now).await?;
+        known.stopped = known.stopped.or_else(|| stop_file.map(|why| format!("by the file STOP: {why}")));
+        let mut loops: Vec<_> = fleet.iter().flat_map(|here| of_repo(&known, here)).collect();
+        let named: HashSet<_> = loops.iter().map(|line| (line.repo.clone(), line.name.clone())).collect();
+        let others = everywhere(&known).into_iter();
+        loops.extend(others.filter(|line| !named.contains(&(line.repo.clone(), line.name.clone()))));
+        loops.sort_by(|a, b| (&a.name, &a.repo).cmp(&(&b.name, &b.repo)));
+        let repos: BTreeSet<_> = loops.iter().map(|line| line.repo.clone()).collect();
+        loops.iter_mut().for_each(|line| line.is_one_of_many = repos.len() > 1);
         Ok(Self { schema: SCHEMA, daemon: None, stopped: known.stopped, loops })
     }
 
@@ -317,10 +340,18 @@ impl LoopLine {
         if self.sandbox == Some(SandboxMode::Off) { format!("{level}, sandbox off") } else { level }
     }
 
+    /// Its name, with the repository's where that tells it from another.
+    fn title(&self) -> String {
+        let place = self.repo.as_deref().filter(|_| self.is_one_of_many);
+        // What tells repositories of one name apart is for programs.
+        let place = place.map(|repo| repo.rsplit_once('-').map_or(repo, |(place, _)| place));
+        place.map_or_else(|| self.name.clone(), |place| format!("{place}/{}", self.name))
+    }
+
     fn cells(&self, now: i64) -> [String; 12] {
         let or_nothing = |text: Option<String>| text.unwrap_or_else(|| NOTHING.to_owned());
         [
-            self.name.clone(),
+            self.title(),
             or_nothing(self.cadence.clone()),
             self.status.word().to_owned(),
             or_nothing(self.last_run_ms.map(|ms| time::ago(ms, now))),

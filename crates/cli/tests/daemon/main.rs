@@ -4,6 +4,7 @@
 
 mod beside;
 mod fires;
+mod fleet;
 mod hears;
 mod service;
 mod shared;

@@ -95,6 +95,9 @@ fn the_launchd_agent_is_what_it_is_documented_to_be() {
 fn a_service_is_installed_looked_at_and_uninstalled_without_a_manager() {
     let world = World::new();
     assert_eq!(world.json("service status")["installed"], false);
+    let printed = world.json("service install --print");
+    assert!(printed["text"].as_str().is_some_and(|text| text.contains("ExecStart=")), "{printed}");
+    assert_eq!(world.json("service status")["installed"], false);
     let installed = world.json("service install");
     let file = installed["file"].as_str().expect("a file").to_owned();
     assert!(file.starts_with(&*world.env.root().join("config/systemd/user").to_string_lossy()), "{file}");

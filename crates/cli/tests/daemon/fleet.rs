@@ -1,0 +1,55 @@
+//! Several repositories, looked at from a folder that is none of them.
+
+use crate::world::{REPORT, World};
+use loopwright_testkit::Ran;
+
+/// Two repositories of the configuration, each with the loop `beat`; of the second nothing else is looked after.
+fn two() -> World {
+    let world = World::new();
+    world.add("beat", "check: none\non: { daily: \"03:00\" }\n", REPORT);
+    world.add("only-here", "check: none\non: { daily: \"04:00\" }\n", REPORT);
+    world.repo.commit("loops");
+    let second = world.env.repo("second");
+    for file in [".loopwright/loops/beat.md", ".loopwright/loops/only-here.md", ".loopwright/beat.script"] {
+        second.write(file, world.repo.read(file));
+    }
+    second.commit("first");
+    let config = world.env.root().join("config/loopwright/config.yaml");
+    std::fs::create_dir_all(config.parent().expect("a folder")).expect("it can be made");
+    let (one, two) = (world.repo.path().display(), second.path().display());
+    std::fs::write(&config, format!("repos:\n  - {one}\n  - path: {two}\n    loops: [beat]\n")).expect("written");
+    world
+}
+
+fn from_outside(world: &World, line: &str) -> Ran {
+    world.env.loopwright(line.split(' '))
+}
+
+#[test]
+fn status_shows_every_loop_that_a_daemon_would_look_after_before_anything_has_run() {
+    let world = two();
+    let status = from_outside(&world, "status --json").success().json();
+    let rows = status["loops"].as_array().expect("a list");
+    let named: Vec<_> = rows.iter().map(|row| row["loop"].as_str().unwrap_or_default()).collect();
+    assert_eq!(named, ["beat", "beat", "fix", "look", "only-here"]);
+    assert!(rows[0]["next"].is_string() && rows[0]["cadence"] == "daily 03:00" && rows[0]["repo"] != rows[1]["repo"]);
+    let page = from_outside(&world, "status").success();
+    assert!(page.stdout().contains("repo/beat ") && page.stdout().contains("second/beat "), "{}", page.stdout());
+    std::fs::write(world.env.state().join("STOP"), "").expect("it can be written");
+    let page = from_outside(&world, "status").success();
+    assert!(page.stdout().contains("everything is stopped by the file STOP"), "{}", page.stdout());
+}
+
+#[test]
+fn a_loop_of_one_repository_is_found_by_its_name_and_one_of_several_is_asked_about() {
+    let world = two();
+    let _ = from_outside(&world, "pause only-here").success();
+    let why = from_outside(&world, "why only-here").success();
+    assert!(why.stdout().contains("only-here is paused"), "{}", why.stdout());
+    let shown = from_outside(&world, "show only-here --json").success().json();
+    assert_eq!((&shown["status"], &shown["cadence"]), (&"paused".into(), &"daily 04:00".into()));
+    let which = from_outside(&world, "pause beat").code(2);
+    let text = which.stderr();
+    assert!(text.contains("several repositories have a loop `beat`") && text.contains("--repo DIR"), "{text}");
+    let _ = from_outside(&world, "pause beat --repo second").success();
+}
