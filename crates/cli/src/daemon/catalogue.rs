@@ -10,7 +10,7 @@ use crate::error::CommandError;
 use loopwright::git::UserRepo;
 use loopwright::triggers::WatchedLoop;
 use loopwright_core::dispatch::{Entry, Facts};
-use loopwright_core::spec::{CheckedSpec, LoopSpec, Triggers, read_loop_file};
+use loopwright_core::spec::{CheckedSpec, LoopSpec, Triggers, read_loop_file, read_loop_file_knowing};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -365,7 +365,8 @@ fn fresh(at: usize, file: &str, look: &Look<'_>) -> Fresh {
     };
     let stamp = Some(Stamp::from(&about)).filter(|stamp| stamp.is_settled(look.now_ms));
     let read = || {
-        let spec = read_loop_file(&shown, &bytes).map_err(|problems| first(&shown, &problems))?;
+        let knows = |on: &Triggers| look.ground.knows(on);
+        let spec = read_loop_file_knowing(&shown, &bytes, &knows).map_err(|problems| first(&shown, &problems))?;
         let note = Note { stamp, ..Note::of(file, &spec) };
         let entry = look.ground.entry(&note.facts).map_err(|problem| format!("{shown}: {problem}"))?;
         let noted = serde_json::to_vec(&note).map_err(io::Error::from);

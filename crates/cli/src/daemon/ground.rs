@@ -17,6 +17,7 @@ pub(super) struct Ground {
     pub(super) zone: String,
     /// The agents of loops that name none.
     pub(super) agents: Vec<Arc<str>>,
+    hasher: RandomState,
     shared: Mutex<Shared>,
 }
 
@@ -24,14 +25,13 @@ pub(super) struct Ground {
 #[derive(Debug, Default)]
 struct Shared {
     words: HashSet<Arc<str>>,
-    hasher: RandomState,
     /// By the hash of the times they come from, which are kept to tell them from others that have the same.
     schedules: HashMap<u64, Vec<(Triggers, Schedule)>>,
 }
 
 impl Ground {
     pub(super) fn new(repo: &str, zone: String, agents: Vec<Arc<str>>) -> Self {
-        Self { repo: repo.into(), zone, agents, shared: Mutex::default() }
+        Self { repo: repo.into(), zone, agents, hasher: RandomState::new(), shared: Mutex::default() }
     }
 
     /// The loop as the dispatcher knows it.
@@ -49,6 +49,12 @@ impl Ground {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether some loop has these times already.
+    pub(super) fn knows(&self, on: &Triggers) -> bool {
+        let hash = self.hasher.hash_one(times(on));
+        self.shared().find(hash, on).is_some()
+    }
+
     /// Loops with the same times share a schedule. With jitter no two are the same.
     fn schedule(&self, facts: &Facts) -> Result<Schedule, CadenceProblem> {
         let on = &facts.on;
@@ -56,24 +62,20 @@ impl Ground {
         if on.jitter.is_some() {
             return compiled();
         }
-        if let Some(known) = self.shared().schedule(on) {
-            return Ok(known);
+        let hash = self.hasher.hash_one(times(on));
+        if let Some(known) = self.shared().find(hash, on) {
+            return Ok(known.clone());
         }
         let schedule = compiled()?;
-        self.shared().keep(on, &schedule);
+        self.shared().schedules.entry(hash).or_default().push((on.clone(), schedule.clone()));
         Ok(schedule)
     }
 }
 
 impl Shared {
-    fn schedule(&self, on: &Triggers) -> Option<Schedule> {
-        let alike = self.schedules.get(&self.hasher.hash_one(times(on)))?;
-        alike.iter().find(|(known, _)| times(known) == times(on)).map(|(_, schedule)| schedule.clone())
-    }
-
-    fn keep(&mut self, on: &Triggers, schedule: &Schedule) {
-        let hash = self.hasher.hash_one(times(on));
-        self.schedules.entry(hash).or_default().push((on.clone(), schedule.clone()));
+    fn find(&self, hash: u64, on: &Triggers) -> Option<&Schedule> {
+        let alike = self.schedules.get(&hash)?;
+        alike.iter().find(|(known, _)| times(known) == times(on)).map(|(_, schedule)| schedule)
     }
 
     fn share(&mut self, word: &mut Arc<str>) {
@@ -95,7 +97,7 @@ fn times(on: &Triggers) -> impl std::hash::Hash + PartialEq {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use loopwright_core::spec::read_loop_file;
+    use loopwright_core::spec::{read_loop_file, read_loop_file_knowing};
 
     fn facts(name: &str, on: &str) -> Facts {
         let text = format!("---\nname: {name}\nintent: mend it\non: {{ {on} }}\n---\n# Maker\nmend\n");
@@ -124,5 +126,28 @@ mod tests {
             assert_eq!(format!("{shared:?}"), format!("{alone:?}"), "{on}");
         }
         assert_eq!(ground.shared().schedules.values().map(Vec::len).sum::<usize>(), blocks.len() - 1);
+    }
+
+    #[test]
+    fn only_times_that_are_right_are_known_and_all_else_of_the_block_is_still_looked_at() {
+        let ground = Ground::new("r1", "UTC".to_owned(), Vec::new());
+        let read = |on: &str| {
+            let text = format!("---\nname: a\nintent: mend it\non: {{ {on} }}\n---\n# Maker\nmend\n");
+            read_loop_file_knowing("a.md", text.as_bytes(), &|on| ground.knows(on))
+        };
+        let right = facts("a", "daily: '02:30', quiet: '22:00-01:00'");
+        assert!(!ground.knows(&right.on));
+        ground.entry(&right).expect("an entry");
+        assert!(ground.knows(&right.on));
+        assert!(read("daily: '02:30', quiet: '22:00-01:00'").is_ok());
+        for wrong in [
+            "daily: '02:30', quiet: '22:00-06:00'",
+            "daily: '02:60', quiet: '22:00-01:00'",
+            "daily: '02:30', quiet: '22:00-01:00', timezone: Mars/Base",
+            "daily: '02:30', quiet: '22:00-01:00', catch_up: { all: 5000 }",
+            "daily: '02:30', quiet: '22:00-01:00', probe: no-such",
+        ] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
     }
 }

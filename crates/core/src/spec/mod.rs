@@ -28,7 +28,7 @@ pub(crate) mod when;
 pub use agents::{AgentSpec, AgentUse, Role};
 pub use budget::{BudgetSpec, Ceilings};
 pub use checked::CheckedSpec;
-pub use file::read_loop_file;
+pub use file::{read_loop_file, read_loop_file_knowing};
 pub use gates::{
     BaseWord, Better, CountFloor, DiffGate, DiffRule, EvidenceRule, ExpectRule, Gate, JsonRule, LengthGate, LengthRule,
     Marker, MarkersGate, ParseGate, RunGate, ScoreRule, SecretsGate,

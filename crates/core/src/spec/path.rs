@@ -13,14 +13,18 @@ enum Segment {
     Index(usize),
 }
 
-/// The way from the root to a value.
+/// The way from the root to a value. Every rule has one at hand and nearly none objects, so the first step, which most have
+/// alone, takes no memory of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Path(Vec<Segment>);
+pub(crate) struct Path {
+    first: Option<Segment>,
+    rest: Vec<Segment>,
+}
 
 impl Path {
     /// The way to a key of the root.
     pub(crate) fn to(key: impl Into<Cow<'static, str>>) -> Self {
-        Self(vec![Segment::Key(key.into())])
+        Self { first: Some(Segment::Key(key.into())), rest: Vec::new() }
     }
 
     /// One key further.
@@ -34,21 +38,26 @@ impl Path {
     }
 
     fn then(&self, segment: Segment) -> Self {
-        let mut segments = Vec::with_capacity(self.0.len() + 1);
-        segments.extend_from_slice(&self.0);
-        segments.push(segment);
-        Self(segments)
+        let Some(first) = self.first.clone() else { return Self { first: Some(segment), rest: Vec::new() } };
+        let mut rest = Vec::with_capacity(self.rest.len() + 1);
+        rest.extend_from_slice(&self.rest);
+        rest.push(segment);
+        Self { first: Some(first), rest }
+    }
+
+    fn segments(&self) -> impl Iterator<Item = &Segment> {
+        self.first.iter().chain(&self.rest)
     }
 
     /// Whether one of the two lies on the way to the other.
     pub(crate) fn meets(&self, other: &Self) -> bool {
-        self.0.iter().zip(&other.0).all(|(mine, theirs)| mine == theirs)
+        self.segments().zip(other.segments()).all(|(mine, theirs)| mine == theirs)
     }
 
     /// The place of the value, or of the nearest thing on the way to it that the file has.
     pub(crate) fn place_in(&self, root: &Node) -> Place {
         let (mut node, mut place) = (root, root.place);
-        for segment in &self.0 {
+        for segment in self.segments() {
             let next = match (segment, &node.value) {
                 (Segment::Key(key), Value::Map(_)) => node.get(key).or_else(|| node.get(seed_word(key))).map(|entry| {
                     let container = matches!(entry.value.value, Value::Map(_) | Value::List(_) | Value::Null);
@@ -79,7 +88,7 @@ fn seed_word(key: &str) -> &str {
 
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, segment) in self.0.iter().enumerate() {
+        for (at, segment) in self.segments().enumerate() {
             match segment {
                 Segment::Key(key) if at == 0 => f.write_str(&super::problem::printable(key))?,
                 Segment::Key(key) => write!(f, ".{}", super::problem::printable(key))?,

@@ -8,12 +8,20 @@ pub(super) fn typed(text: &str, style: ScalarStyle) -> Value {
     if style != ScalarStyle::Plain {
         return Value::Text(text.to_owned());
     }
+    if is_word(text) {
+        return Value::Text(text.to_owned());
+    }
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,
         "true" | "True" | "TRUE" => Value::Bool(true),
         "false" | "False" | "FALSE" => Value::Bool(false),
         _ => number(text).unwrap_or_else(|| Value::Text(text.to_owned())),
     }
+}
+
+/// Whether a plain word is text by its first letter, as nearly all are: with this one begins no number, nor a word of YAML's own.
+pub(super) fn is_word(text: &str) -> bool {
+    text.bytes().next().is_some_and(|first| first.is_ascii_alphabetic() && !b"nNtTfF".contains(&first))
 }
 
 /// A number by YAML 1.2's core rules. Integers too large to hold become floats, as in JSON.

@@ -4,7 +4,7 @@
 //! It knows no places and makes no messages. Whatever is not surely of that part, or surely right, is nothing here, and is the
 //! whole reader's: what this does read, that reads the same (a test holds the two against each other).
 
-use super::scalar::typed;
+use super::scalar::{is_word, typed};
 use super::source::Place;
 use super::tree::{Entry, Node, Value};
 use saphyr_parser::ScalarStyle;
@@ -78,7 +78,8 @@ impl<'y> Lines<'y> {
 
     fn add(&mut self, key: &str, value: Node, entries: &mut Vec<Entry>) -> Option<()> {
         // A word that is no text is no key, and of two keys the whole reader tells.
-        if !matches!(typed(key, ScalarStyle::Plain), Value::Text(_)) || entries.iter().any(|entry| entry.key == key) {
+        let is_text = is_word(key) || matches!(typed(key, ScalarStyle::Plain), Value::Text(_));
+        if !is_text || entries.iter().any(|entry| entry.key == key) {
             return None;
         }
         entries.push(Entry { key: key.to_owned(), place: Place::default(), value });

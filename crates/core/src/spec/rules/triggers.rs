@@ -1,6 +1,6 @@
 //! Rules of the `on:` block.
 
-use super::{Rules, paths};
+use super::{Rules, Times, paths};
 use crate::cadence;
 use crate::name::LoopName;
 use crate::spec::path::Path;
@@ -17,9 +17,14 @@ const SOURCES: [&str; 4] = ["*", "github", "gitlab", "generic"];
 /// Items of one round: more than these no prompt can tell of.
 const BATCH_MAX: u32 = 100;
 
-pub(super) fn check(rules: &mut Rules, on: &Triggers) {
+pub(super) fn check(rules: &mut Rules, on: &Triggers, known: Times) {
     let path = Path::to("on");
-    times(rules, &path, on);
+    if known == Times::Unread {
+        times(rules, &path, on);
+    }
+    if let CatchUp::All(most) = on.catch_up {
+        rules.range(path.key("catch_up").key("all"), most, 1, 1000);
+    }
     paths::globs(rules, &path.key("files"), &on.files);
     for (at, branch) in on.push.iter().enumerate() {
         paths::branch(rules, path.key("push").index(at), branch);
@@ -53,9 +58,6 @@ fn times(rules: &mut Rules, path: &Path, on: &Triggers) {
         let path = path.key(problem.key);
         let path = problem.index.map_or_else(|| path.clone(), |at| path.index(at));
         rules.object_with(path, problem.text, Some(problem.hint));
-    }
-    if let CatchUp::All(most) = on.catch_up {
-        rules.range(path.key("catch_up").key("all"), most, 1, 1000);
     }
 }
 
