@@ -56,6 +56,7 @@ impl Out {
     /// All of it, with the standings as they are now.
     pub(super) fn commands(self, members: &BTreeMap<LoopKey, Box<Member>>) -> Vec<Command> {
         let Self { receipts, keep, gone: mut standings, reset, taken, effects } = self;
+        standings.reserve(keep.len());
         standings.extend(keep.iter().filter_map(|key| members.get(key)).map(|member| member.standing.clone()));
         let mut commands = Vec::with_capacity(effects.len() + 1);
         if !reset.is_empty() {
