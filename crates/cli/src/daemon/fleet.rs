@@ -212,7 +212,8 @@ const NEEDS_A_PROGRAM: &str = "outdated";
 fn loops(known: &BTreeMap<Arc<str>, Catalogue>) -> Loops {
     let entries = known.values().flat_map(Catalogue::entries).collect();
     let after = known.values().flat_map(Catalogue::after);
-    Loops { entries, after: after.map(|(entry, name)| (entry.key.clone(), name.into())).collect() }
+    let after = after.map(|(entry, name)| (entry.key.clone(), name.into())).collect();
+    Loops { entries, after, limits: None }
 }
 
 impl Fleet for Repositories {
@@ -223,9 +224,10 @@ impl Fleet for Repositories {
                 Some(found) => found,
                 None => self.0.wanted().await.map_err(told)?,
             };
-            let inner = Arc::clone(&self.0);
+            let (inner, limits) = (Arc::clone(&self.0), Some(self.limits().map_err(told)?));
             let read = tokio::task::spawn_blocking(move || inner.read(wanted)).await;
-            read.map_err(|error| EngineError::Daemon(format!("read loop files: {error}")))?.map_err(told)
+            let loops = read.map_err(|error| EngineError::Daemon(format!("read loop files: {error}")))?.map_err(told)?;
+            Ok(Loops { limits, ..loops })
         })
     }
 

@@ -2,6 +2,7 @@
 //! due is the dispatcher's business; here is the process around it.
 
 mod catalogue;
+mod deliveries;
 pub(crate) mod detach;
 mod ears;
 mod fleet;
@@ -24,6 +25,7 @@ use crate::exit::Exit;
 use crate::panic;
 use crate::signals::Heard;
 use crate::verbs::Ended;
+use deliveries::{Bound, Deliveries};
 use ears::Ears;
 use loopwright::daemon::{Daemon, Ended as DaemonEnded, Ending};
 use loopwright::{Engine, triggers};
@@ -91,7 +93,7 @@ struct House {
     notify: Notify,
     watch: Watch,
     triggers: triggers::Watch,
-    webhooks: Option<triggers::Webhooks>,
+    deliveries: Deliveries,
     /// Asks it to end; one for its whole life, so that a second signal is not lost between two listeners.
     end: Heard,
     /// Asks it to look again; heard from the start as well, for whoever does not hear it is ended by it.
@@ -111,7 +113,7 @@ impl House {
         let teller = Arc::new(Teller::new(&cx.out, stamp));
         let mut watch = Watch::new().unwrap_or_else(|error| unwatched(&teller, &error));
         // An address that cannot be had ends this before anything was started.
-        let bound = webhooks(cx, listen).await?;
+        let bound = Bound::take(cx, listen).await?;
         let fleet = Repositories::new(cx, &teller)?;
         // Watched before they are read, so that no change falls between.
         watch.set(cx, &fleet.places().await);
@@ -120,7 +122,7 @@ impl House {
         let ears = Ears { engine: engine.clone(), daemon: daemon.clone(), teller: Arc::clone(&teller) };
         let clock = Arc::clone(&engine.settings().clock);
         let ears: Arc<dyn triggers::Signals> = Arc::new(ears);
-        let webhooks = bound.map(|bound| bound.serve(Arc::clone(&clock), Arc::clone(&ears)));
+        let deliveries = bound.serve(&clock, &ears);
         let triggers = triggers::Watch::start(engine.git().clone(), &state, clock, ears);
         let store = engine.settings().store.clone();
         let (env, place) = (cx.env.clone(), state.clone());
@@ -129,7 +131,7 @@ impl House {
         tokio::spawn(Arc::clone(&hall).open(listener));
         let notify = Notify::new(cx.env.notify.clone());
         let ending = tokio::spawn(Ending::wait(ending));
-        Ok(Self { engine, state, daemon, ending, fleet, hall, teller, notify, watch, triggers, webhooks, end, hangup })
+        Ok(Self { engine, state, daemon, ending, fleet, hall, teller, notify, watch, triggers, deliveries, end, hangup })
     }
 
     async fn ready(&mut self, cx: &Context, terminal: Terminal) -> Result<(), CommandError> {
@@ -144,13 +146,7 @@ impl House {
         if let Some(frozen) = &now.frozen {
             self.teller.warn(&format!("everything is stopped by {}: {}; loopwright thaw", frozen.by, frozen.why));
         }
-        if let Some(webhooks) = &self.webhooks {
-            let address = webhooks.address();
-            self.teller.say("webhooks", &format!("taken at http://{address}/hooks/"));
-            if let Some(text) = exposed(address) {
-                self.teller.warn(&text);
-            }
-        }
+        self.deliveries.say(&self.teller);
         self.notify.ready(&loops);
         if terminal == Terminal::None {
             self.teller.turn_to(log::Streams::take(&self.state));
@@ -165,9 +161,7 @@ impl House {
     async fn listen(&mut self, cx: &Context) {
         self.watch.set(cx, &self.fleet.work_trees());
         let watched = self.fleet.watched();
-        if let Some(webhooks) = &self.webhooks {
-            webhooks.set(self.engine.git(), &watched).await;
-        }
+        self.deliveries.set(self.engine.git(), &watched).await;
         self.triggers.set(watched).await;
     }
 
@@ -199,6 +193,7 @@ impl House {
                 // A folder that has just come is watched before it is read, so that no change falls between.
                 self.watch.set(cx, &self.fleet.work_trees());
                 if self.daemon.reload().await.is_ok() {
+                    self.deliveries.tell(cx, &self.teller);
                     self.listen(cx).await;
                 }
             }
@@ -255,37 +250,11 @@ fn unwatched(teller: &Teller, error: &std::io::Error) -> Watch {
     Watch::deaf()
 }
 
-/// The listener for deliveries, where somebody wants one.
-async fn webhooks(cx: &Context, listen: Option<SocketAddr>) -> Result<Option<triggers::BoundWebhooks>, CommandError> {
-    let Some(options) = cx.webhooks(listen)? else { return Ok(None) };
-    let address = options.listen;
-    let bound = triggers::Webhooks::bind(options).await;
-    bound.map(Some).map_err(|error| CommandError::failed(format!("take webhooks at {address}: {error}")))
-}
-
 fn why(ended: Result<DaemonEnded, tokio::task::JoinError>) -> String {
     match ended {
         Ok(DaemonEnded::Drained) => "the daemon ended unasked".to_owned(),
         Ok(DaemonEnded::Fenced(why)) => format!("another engine has the store: {why}"),
         Ok(DaemonEnded::Failed(why)) => format!("the daemon broke: {why}"),
         Err(error) => format!("the daemon broke: {error}"),
-    }
-}
-
-/// What is to be said of a listener that other machines reach.
-fn exposed(address: SocketAddr) -> Option<String> {
-    let text = || format!("{address} is open to other machines, and without TLS: let a proxy that has it listen there");
-    (!address.ip().is_loopback()).then(text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_listener_beyond_loopback_is_told_of() {
-        let told = |address: &str| exposed(address.parse().expect("an address")).is_some();
-        assert!(!told("127.0.0.1:8787") && !told("[::1]:8787"));
-        assert!(told("0.0.0.0:8787") && told("[::]:8787") && told("192.0.2.1:80"));
     }
 }

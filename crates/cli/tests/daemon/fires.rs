@@ -525,3 +525,25 @@ fn a_stop_that_is_ended_without_a_daemon_leaves_its_receipts() {
     assert!(after.len() > before, "{after:?}");
     assert!(after[0]["reason"].as_str().is_some_and(|why| why.contains("flood")), "{after:?}");
 }
+
+#[test]
+fn limits_of_a_changed_configuration_count_at_once_and_a_broken_one_changes_nothing() {
+    const WAITS: &str = "waiting for one of the slots";
+    let world = World::new();
+    world.add("hang", "priority: 5\ncheck: none\non: { every: 1s }\n", "@ maker\nsay here we go\nhang\n");
+    world.add("waits", "check: none\non: { every: 1s }\n", REPORT);
+    let config = world.env.root().join("config/loopwright/config.yaml");
+    std::fs::create_dir_all(config.parent().expect("a folder")).expect("it can be made");
+    let configure = |text: &str| std::fs::write(&config, text).expect("it can be written");
+    configure("concurrency: 1\n");
+    let daemon = world.up();
+    daemon.wait_for("start     hang");
+    let why = || world.json("why waits").to_string();
+    wait::until("the other to wait for a slot", LONG, || why().contains(WAITS));
+    configure("concurrency: [\n");
+    daemon.wait_for("its last good form stays in use");
+    assert!(!daemon.said().contains("start     waits"), "{}", daemon.said());
+    configure("concurrency: 2\n");
+    daemon.wait_for("end       waits");
+    let _ = world.run("stop --now").success();
+}

@@ -1,6 +1,7 @@
 //! What a daemon hears from outside: a signed delivery over real HTTP becomes a round, once.
 
-use crate::world::{REPORT, World};
+use crate::world::{LONG, REPORT, World};
+use loopwright_testkit::wait;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
@@ -45,6 +46,32 @@ fn a_delivery_makes_a_loop_due_once() {
     let rounds = world.json("rounds tagged");
     assert_eq!(rounds["rounds"].as_array().map(Vec::len), Some(1), "{rounds}");
     assert!(!rounds.to_string().contains(TOKEN));
+}
+
+#[test]
+fn secrets_that_change_count_at_once_and_unreadable_ones_leave_those_from_before() {
+    let world = World::new();
+    world.add("tagged", "check: none\non: { webhook: gitlab.tag_push }\n", REPORT);
+    world.repo.git(["remote", "add", "origin", "git@gitlab.example.org:acme/shop.git"]);
+    configured(&world);
+    let daemon = world.up_with("up --listen 127.0.0.1:0");
+    let line = daemon.wait_for("taken at http://");
+    let address = line.split("http://").nth(1).and_then(|rest| rest.split('/').next()).expect("an address").to_owned();
+    let config = world.env.root().join("config/loopwright/config.yaml");
+    let configure = |text: &str| std::fs::write(&config, text).expect("it can be written");
+    let other = world.env.root().join("other");
+    std::fs::write(&other, "another-token-of-a-length\n").expect("it can be written");
+    configure(&format!("webhooks: {{ secrets: {{ gitlab: {{ file: {} }} }} }}\n", other.display()));
+    let is_taken = |token: &str, id: &str| deliver(&address, token, id) == "HTTP/1.1 202 Accepted";
+    wait::until("the other token to be believed", LONG, || is_taken("another-token-of-a-length", "d1"));
+    assert_eq!(deliver(&address, TOKEN, "d2"), "HTTP/1.1 401 Unauthorized", "the one from before is not any more");
+    configure("webhooks: { secrets: { gitlab: { file: /nowhere } } }\n");
+    daemon.wait_for("the webhook secrets from before stay in use");
+    assert!(is_taken("another-token-of-a-length", "d3"));
+    configure("webhooks: { secrets: {} }\n");
+    daemon.wait_for("there is no webhook secret");
+    assert_eq!(deliver(&address, "another-token-of-a-length", "d4"), "HTTP/1.1 404 Not Found");
+    daemon.stop();
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What goes into the dispatcher and what comes out of it.
 
-use super::{Claims, Entry, LoopKey, Receipt, Standing};
+use super::{Claims, Entry, Limits, LoopKey, Receipt, Standing};
 use crate::outcome::RoundOutcome;
 use std::sync::Arc;
 
@@ -11,6 +11,8 @@ pub enum Input {
     Wake,
     /// All loops there are, at the first load and at every reload.
     Loops(Vec<Entry>),
+    /// How much may run at once from now on. What runs goes on.
+    Limits(Limits),
     /// Something outside happened; the store has it already and has seen that it is new.
     Signal(Signal),
     /// A round that an earlier engine began goes on. Those are told before the first [`Input::Loops`].

@@ -198,6 +198,7 @@ impl Dispatcher {
         match input {
             Input::Wake => {}
             Input::Loops(entries) => self.reload(now_ms, entries),
+            Input::Limits(limits) => self.limit(limits),
             Input::Signal(signal) => self.hear(now_ms, signal),
             Input::Occupied { key, round, items } => self.occupy(now_ms, key, round, &items),
             Input::Admitted { key, round, claims } => self.admit(now_ms, key, round, &claims),

@@ -99,6 +99,14 @@ impl Queue {
         self.move_to(key, Place::Ready);
     }
 
+    /// Lets every parked loop be looked at again.
+    pub(super) fn unpark_all(&mut self) {
+        for rank in std::mem::take(&mut self.parked).into_values().flatten() {
+            self.places.insert(rank.key.clone(), (rank.clone(), Place::Ready));
+            self.ready.insert(rank);
+        }
+    }
+
     fn move_to(&mut self, key: &LoopKey, to: Place) {
         let Some((rank, from)) = self.places.remove(key) else { return };
         self.take(&rank, &from);

@@ -1,8 +1,8 @@
-//! Loops that come, change and go: at the first load and at every reload.
+//! Loops that come, change and go, and limits that change: at the first load and at every reload.
 
 use super::member::{Later, Member};
 use super::slots::Run;
-use super::{Dispatcher, Entry, Fate, LoopKey, Standing};
+use super::{Dispatcher, Entry, Fate, Limits, LoopKey, Standing};
 use std::collections::BTreeSet;
 
 impl Dispatcher {
@@ -21,6 +21,13 @@ impl Dispatcher {
             }
             self.settle_if_shut(now_ms, &key);
             self.refresh(now_ms, &key);
+        }
+    }
+
+    /// Other limits count from the next start on; whoever lacked something is looked at again.
+    pub(super) fn limit(&mut self, limits: Limits) {
+        if self.slots.limit_to(limits) {
+            self.queue.unpark_all();
         }
     }
 

@@ -86,6 +86,11 @@ impl Slots {
         Self { limits, used: BTreeMap::new(), runs: BTreeMap::new() }
     }
 
+    /// Changes the limits; says whether they are others.
+    pub(super) fn limit_to(&mut self, limits: Limits) -> bool {
+        std::mem::replace(&mut self.limits, limits) != self.limits
+    }
+
     pub(super) fn run(&self, key: &LoopKey) -> Option<&Run> {
         self.runs.get(key)
     }

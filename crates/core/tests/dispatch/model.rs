@@ -50,6 +50,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (at(), file()).prop_map(|(at, file)| Op::Edit(at, file)),
         1 => at().prop_map(Op::Remove),
         2 => Just(Op::Load),
+        1 => limits().prop_map(Op::Limits),
         1 => at().prop_map(Op::Hand),
         1 => (at(), 0..5u32).prop_map(|(at, open)| Op::Open(at, open)),
         2 => proptest::option::of(0..4usize).prop_map(Op::Crash),

@@ -249,6 +249,47 @@ fn a_wait_of_a_clock_that_was_ahead_ends_with_it() {
 }
 
 #[test]
+fn limits_that_change_count_from_the_next_start_on() {
+    check(
+        "limits total=1
+         loop a every=1h agent=claude
+         loop b every=1h agent=claude
+         loop c every=1h agent=claude
+         09:30 load
+         10:00 wake
+         10:00 born a
+         10:01 limits total=9 claude=1
+         10:02 limits total=9 claude=2
+         10:02 born b
+         10:03 limits total=1
+         10:04 end a shipped
+         10:05 why c
+         10:06 end b shipped",
+        expect![[r#"
+            09:30 load
+                  a mark 09:30
+                  b mark 09:30
+                  c mark 09:30
+            10:00 wake
+                at 10:00
+                  START a 10:00 started: due
+            10:00 born a
+            10:01 limits total=9 claude=1
+            10:02 limits total=9 claude=2
+                  START b 10:00 started: due, made up for: it should have started at 10:00
+            10:02 born b
+            10:03 limits total=1
+            10:04 end a shipped
+            10:05 why c
+                  due since 10:00, waiting for one of the slots of this machine (1), held by round r2 of `b` (since 10:02) [waiting]
+                  → a round ends, or the limit is raised in the configuration; a higher `priority` goes first
+            10:06 end b shipped
+                  START c 10:00 started: due, made up for: it should have started at 10:00
+        "#]],
+    );
+}
+
+#[test]
 fn an_edited_cadence_is_not_applied_to_the_past() {
     check(
         "loop a every=1h

@@ -101,6 +101,10 @@ impl Story {
         match words {
             ["load"] => Input::Loops(self.files.values().cloned().collect()),
             ["wake"] => Input::Wake,
+            ["limits", rest @ ..] => {
+                self.limits = limits(rest);
+                Input::Limits(self.limits.clone())
+            }
             ["born", name] => self.birth(&key(name)),
             ["unborn", name, rest @ ..] => {
                 let ticket = self.starts.remove(&key(name)).expect("a start").ticket;

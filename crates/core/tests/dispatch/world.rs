@@ -52,6 +52,8 @@ pub(crate) enum Op {
     Edit(usize, File),
     Remove(usize),
     Load,
+    /// The configuration says something else.
+    Limits(Limits),
     Hand(usize),
     Open(usize, u32),
     /// The process ends after so many commands of the next step, or at once.
@@ -266,6 +268,10 @@ impl World {
                 self.files.remove(&key(number));
             }
             Op::Load => self.load(),
+            Op::Limits(limits) => {
+                self.limits = limits.clone();
+                self.step(Input::Limits(limits));
+            }
             Op::Hand(number) => self.hand(&key(number)),
             Op::Open(number, open) => self.step(Input::Proposals { key: key(number), open }),
             Op::Crash(Some(cut)) => self.cut = Some(cut),

@@ -9,7 +9,7 @@ use crate::proc::Cancel;
 use crate::round::{Bindings, RunRequest};
 use crate::takeover::Rebind;
 use loopwright_core::BoxFuture;
-use loopwright_core::dispatch::{Entry, LoopKey};
+use loopwright_core::dispatch::{Entry, Limits, LoopKey};
 use std::sync::Arc;
 
 /// The loops of a daemon.
@@ -33,11 +33,13 @@ pub struct Loops {
     /// Which loop is due when a round of another loop of its repository ended: the follower, and the name of the one it
     /// follows.
     pub after: Vec<(LoopKey, Arc<str>)>,
+    /// How much may run at once from now on; as before, when absent.
+    pub limits: Option<Limits>,
 }
 
 impl From<Vec<Entry>> for Loops {
     fn from(entries: Vec<Entry>) -> Self {
-        Self { entries, after: Vec::new() }
+        Self { entries, ..Self::default() }
     }
 }
 

@@ -95,6 +95,9 @@ impl Desk {
     pub(super) fn take_loops(&mut self, loops: Loops) {
         self.doorman.learn(&loops.after);
         self.loops = loops.entries.len();
+        if let Some(limits) = loops.limits {
+            self.step(Input::Limits(limits));
+        }
         self.step(Input::Loops(loops.entries));
     }
 

@@ -97,7 +97,8 @@ pub struct BoundWebhooks {
 
 /// What all connections share.
 struct Shared {
-    options: WebhookOptions,
+    /// As they were told last; a request is answered by those that it met.
+    options: RwLock<Arc<WebhookOptions>>,
     clock: Arc<dyn Clock>,
     signals: Arc<dyn Signals>,
     roster: RwLock<Arc<Roster>>,
@@ -108,7 +109,7 @@ struct Shared {
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Webhooks").field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("Webhooks").field("options", &self.options()).finish_non_exhaustive()
     }
 }
 
@@ -135,6 +136,17 @@ impl Webhooks {
     pub async fn set(&self, git: &Git, watched: &[Watched]) {
         let roster = Roster::of(git, watched).await;
         *self.shared.roster.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(roster);
+    }
+
+    /// Goes by other secrets and people from the next request on. The address stays: another one needs another listener.
+    pub fn tell(&self, options: WebhookOptions) {
+        *self.shared.options.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(options);
+    }
+
+    /// What it was told last.
+    #[must_use]
+    pub fn options(&self) -> Arc<WebhookOptions> {
+        self.shared.options()
     }
 
     /// Where it listens; the port is a real one.
@@ -166,7 +178,7 @@ impl BoundWebhooks {
 impl Shared {
     fn new(options: WebhookOptions, clock: Arc<dyn Clock>, signals: Arc<dyn Signals>) -> Self {
         Self {
-            options,
+            options: RwLock::new(Arc::new(options)),
             clock,
             signals,
             roster: RwLock::default(),
@@ -174,6 +186,10 @@ impl Shared {
             room: Arc::new(Semaphore::new(serve::CONNECTIONS_MAX)),
             counted: Default::default(),
         }
+    }
+
+    fn options(&self) -> Arc<WebhookOptions> {
+        Arc::clone(&self.options.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -5,7 +5,7 @@ use super::event::{Body, Event, Malformed, capped, is_word, line};
 use super::pace::Taken;
 use super::secret::Secret;
 use super::signature::{self, Unsigned, header};
-use super::{Shared, github, gitlab};
+use super::{Shared, WebhookOptions, github, gitlab};
 use crate::clock::pause;
 use crate::round::chain;
 use crate::store::SignalRow;
@@ -85,7 +85,7 @@ pub(super) async fn accept(shared: Arc<Shared>, door: impl Door) {
 async fn connection(shared: &Shared, stream: TcpStream) {
     let service = service_fn(|request| async move { Ok::<_, Infallible>(respond(shared, request).await) });
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(shared.options.patience).max_buf_size(HEAD_MAX);
+    builder.timer(TokioTimer::new()).header_read_timeout(shared.options().patience).max_buf_size(HEAD_MAX);
     // What breaks a connection breaks nothing else; its client has seen it.
     let _ = builder.serve_connection(TokioIo::new(stream), service).await;
 }
@@ -155,14 +155,15 @@ impl Outcome {
 
 /// The fixed order of questions. An error is an answer too; it only comes early.
 async fn answer(shared: &Shared, request: Request<Incoming>) -> Result<Outcome, Outcome> {
-    let (source, secret) = source(shared, request.uri().path()).ok_or(Outcome::NotFound)?;
+    let options = shared.options();
+    let (source, secret) = source(&options, request.uri().path()).ok_or(Outcome::NotFound)?;
     if request.method() != Method::POST {
         return Err(Outcome::NotPost);
     }
-    admissible(request.headers(), shared.options.body_max)?;
+    admissible(request.headers(), options.body_max)?;
     let (head, body) = request.into_parts();
-    let body = Limited::new(body, shared.options.body_max).collect();
-    let body = match tokio::time::timeout(shared.options.patience, body).await {
+    let body = Limited::new(body, options.body_max).collect();
+    let body = match tokio::time::timeout(options.patience, body).await {
         Ok(Ok(body)) => body.to_bytes(),
         Ok(Err(error)) if error.is::<LengthLimitError>() => return Err(Outcome::TooLarge),
         Ok(Err(_)) => return Err(Outcome::Malformed("the body broke off")),
@@ -174,18 +175,18 @@ async fn answer(shared: &Shared, request: Request<Incoming>) -> Result<Outcome, 
         Some(event) => event,
         None => return Ok(Outcome::Greeting),
     };
-    take(shared, &event, now_ms).await
+    take(shared, &options, &event, now_ms).await
 }
 
 /// The source that a path names, if it has a secret here: `github`, `gitlab`, `generic.NAME`.
-fn source<'a>(shared: &'a Shared, path: &str) -> Option<(String, &'a Secret)> {
+fn source<'a>(options: &'a WebhookOptions, path: &str) -> Option<(String, &'a Secret)> {
     let rest = path.strip_prefix(PREFIX)?;
     let name = match rest.strip_prefix("generic/") {
         Some(name) => format!("generic.{name}"),
         None => rest.to_owned(),
     };
     let is_known = matches!(name.as_str(), "github" | "gitlab") || name.strip_prefix("generic.").is_some_and(is_word);
-    let secret = shared.options.secrets.get(&name).filter(|_| is_known)?;
+    let secret = options.secrets.get(&name).filter(|_| is_known)?;
     Some((name, secret))
 }
 
@@ -241,9 +242,14 @@ fn generic(name: &str, headers: &HeaderMap, body: &Value, raw: &[u8]) -> Result<
 }
 
 /// Makes the loops due that the event is for, each once.
-async fn take(shared: &Shared, event: &Event, now_ms: i64) -> Result<Outcome, Outcome> {
+async fn take(
+    shared: &Shared,
+    options: &WebhookOptions,
+    event: &Event,
+    now_ms: i64,
+) -> Result<Outcome, Outcome> {
     let roster = Arc::clone(&shared.roster.read().unwrap_or_else(PoisonError::into_inner));
-    let people = People { trusted: &shared.options.trusted, own: &shared.options.own };
+    let people = People { trusted: &options.trusted, own: &options.own };
     let due = roster.admit(event, &people).map_err(Outcome::Ignored)?;
     let mut news = 0;
     for (repo, loop_name) in due {

@@ -1,0 +1,123 @@
+//! The listener for deliveries as the configuration has it now: its address is taken once, at the start; secrets and people are
+//! taken anew whenever the configuration is read.
+
+use super::teller::Teller;
+use crate::context::Context;
+use crate::error::CommandError;
+use loopwright::git::Git;
+use loopwright::triggers::{self, BoundWebhooks, Watched, WebhookOptions, Webhooks};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// A listener, where somebody wants one.
+pub(super) struct Deliveries {
+    /// The address on the command line, which goes before that of the configuration.
+    listen: Option<SocketAddr>,
+    running: Option<Webhooks>,
+    /// What was told last of a configuration that is not, or not wholly, in effect.
+    told: Option<String>,
+}
+
+/// A listener that has its address.
+pub(super) struct Bound {
+    listen: Option<SocketAddr>,
+    bound: Option<BoundWebhooks>,
+}
+
+impl Bound {
+    /// An address that cannot be had is an error, and so is a listener that could believe nobody.
+    pub(super) async fn take(cx: &Context, listen: Option<SocketAddr>) -> Result<Self, CommandError> {
+        let Some(options) = cx.webhooks(listen)? else { return Ok(Self { listen, bound: None }) };
+        if options.secrets.is_empty() {
+            let hint =
+                "add `webhooks: { secrets: { github: { env: GITHUB_WEBHOOK_SECRET } } }` to your own configuration";
+            return Err(CommandError::invalid(NO_SECRET).hint(hint));
+        }
+        let address = options.listen;
+        let bound = Webhooks::bind(options).await;
+        let bound = bound.map_err(|error| CommandError::failed(format!("take webhooks at {address}: {error}")))?;
+        Ok(Self { listen, bound: Some(bound) })
+    }
+
+    pub(super) fn serve(
+        self,
+        clock: &Arc<dyn loopwright::clock::Clock>,
+        ears: &Arc<dyn triggers::Signals>,
+    ) -> Deliveries {
+        let running = self.bound.map(|bound| bound.serve(Arc::clone(clock), Arc::clone(ears)));
+        Deliveries { listen: self.listen, running, told: None }
+    }
+}
+
+impl Deliveries {
+    /// Says where they are taken.
+    pub(super) fn say(&self, teller: &Teller) {
+        let Some(running) = &self.running else { return };
+        let address = running.address();
+        teller.say("webhooks", &format!("taken at http://{address}/hooks/"));
+        if let Some(text) = exposed(address) {
+            teller.warn(&text);
+        }
+    }
+
+    /// Hands events to these loops and no others.
+    pub(super) async fn set(&self, git: &Git, watched: &[Watched]) {
+        if let Some(running) = &self.running {
+            running.set(git, watched).await;
+        }
+    }
+
+    /// Takes secrets and people as they are configured now. What cannot be used leaves those from before in use; a word about
+    /// either is said once.
+    pub(super) fn tell(&mut self, cx: &Context, teller: &Teller) {
+        let trouble = match (cx.webhooks(self.listen), &self.running) {
+            (Ok(Some(options)), None) => Some(format!("nothing listens at {}: {RESTART}", options.listen)),
+            (Ok(Some(options)), Some(running)) => {
+                let before = running.options().listen;
+                let moved = format!("webhooks are taken at {before}, not at {}: {RESTART}", options.listen);
+                let trouble = match (options.secrets.is_empty(), options.listen == before) {
+                    (true, _) => Some(NO_SECRET.to_owned()),
+                    (false, false) => Some(moved),
+                    (false, true) => None,
+                };
+                running.tell(WebhookOptions { listen: before, ..options });
+                trouble
+            }
+            (Ok(None), Some(running)) => {
+                // Whoever takes all of it away wants nothing believed any more.
+                running.tell(WebhookOptions::new(running.options().listen));
+                Some(format!("no delivery is believed any more, and {} is still taken: {RESTART}", running.address()))
+            }
+            (Err(error), Some(_)) => Some(format!("{}; the webhook secrets from before stay in use", error.text)),
+            // A configuration that cannot be read is told of by whoever reads the loops.
+            (Ok(None) | Err(_), None) => None,
+        };
+        if let Some(text) = trouble.as_ref().filter(|text| self.told.as_ref() != Some(text)) {
+            teller.warn(text);
+        }
+        self.told = trouble;
+    }
+}
+
+const NO_SECRET: &str = "no delivery could be believed: there is no webhook secret";
+
+/// What is left to do about an address.
+const RESTART: &str = "a restart of the daemon takes the configured address";
+
+/// What is to be said of a listener that other machines reach.
+fn exposed(address: SocketAddr) -> Option<String> {
+    let text = || format!("{address} is open to other machines, and without TLS: let a proxy that has it listen there");
+    (!address.ip().is_loopback()).then(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_beyond_loopback_is_told_of() {
+        let told = |address: &str| exposed(address.parse().expect("an address")).is_some();
+        assert!(!told("127.0.0.1:8787") && !told("[::1]:8787"));
+        assert!(told("0.0.0.0:8787") && told("[::]:8787") && told("192.0.2.1:80"));
+    }
+}
