@@ -22,7 +22,7 @@ pub(crate) use bindings::script_path;
 use config::LastGood;
 pub(crate) use environment::Environment;
 pub(crate) use finding::{Finding, error_of};
-pub(crate) use fleet::Wanted;
+pub(crate) use fleet::{Absence, Looked, Wanted};
 pub(crate) use folder::{Folder, read_bytes};
 pub(crate) use installed::Candidate;
 pub(crate) use loops::{FOLDER, LoopFile, Loops, in_two};
@@ -125,12 +125,16 @@ impl Context {
 
     /// The repository the command is about: `--repo`, else the one around the current folder.
     pub(crate) async fn repo(&self) -> Result<UserRepo, CommandError> {
-        let start = self.repo.as_ref().map_or_else(|| self.env.cwd.clone(), |named| self.env.cwd.join(named));
-        let found = self.git().discover(&start).await.map_err(CommandError::from);
+        let found = self.git().discover(&self.repo_place()).await.map_err(CommandError::from);
         found.map_err(|error| match &self.repo {
             Some(named) => CommandError { text: format!("--repo {}: {}", named.display(), error.text), ..error },
             None => error,
         })
+    }
+
+    /// Where that repository is looked for.
+    fn repo_place(&self) -> PathBuf {
+        self.repo.as_ref().map_or_else(|| self.env.cwd.clone(), |named| self.env.cwd.join(named))
     }
 
     /// Whether the repository was named, as opposed to found.

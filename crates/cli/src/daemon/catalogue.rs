@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -29,6 +29,8 @@ const AT_A_TIME: usize = 64;
 #[derive(Debug)]
 pub(super) struct Catalogue {
     pub(super) repo: UserRepo,
+    /// Where the repository was looked for.
+    pub(super) place: PathBuf,
     /// The loops that start by themselves; all when none is named.
     pub(super) only: Vec<String>,
     /// By name of the file.
@@ -118,7 +120,8 @@ impl Catalogue {
     pub(super) fn new(repo: UserRepo, shelves: &Path) -> io::Result<Self> {
         let shelf = Shelf::open(&shelves.join(format!("{}.loops", repo.id)))?;
         let (only, files, recent, twins) = (Vec::new(), Vec::new(), Recent::default(), BTreeSet::new());
-        Ok(Self { repo, only, files, shelf, recent, is_recalled: false, unkept: None, twins })
+        let place = repo.work_tree.clone();
+        Ok(Self { repo, place, only, files, shelf, recent, is_recalled: false, unkept: None, twins })
     }
 
     /// Reads what changed.

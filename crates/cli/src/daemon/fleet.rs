@@ -3,7 +3,7 @@
 use super::catalogue::{Catalogue, Change, Fallback};
 use super::ground::Ground;
 use super::teller::Teller;
-use crate::context::{Context, LoopFile, Wanted, inputs};
+use crate::context::{Absence, Context, Looked, LoopFile, Wanted, inputs};
 use crate::error::CommandError;
 use crate::view::time::now_ms;
 use loopwright::daemon::{Fleet, Loops, Prepared, Ready};
@@ -37,10 +37,20 @@ struct Inner {
     teller: Arc<Teller>,
     known: Mutex<BTreeMap<Arc<str>, Catalogue>>,
     /// Repositories that were found and not read yet.
-    found: Mutex<Option<Vec<Wanted>>>,
-    /// What was told about repositories that cannot be had, so that it is told once.
-    troubles: Mutex<BTreeSet<String>>,
+    found: Mutex<Option<Looked>>,
+    /// What was told about repositories and folders that cannot be had, so that it is told once for as long as it is so.
+    troubles: Mutex<Troubles>,
 }
+
+/// What goes wrong, in the last reading and in this one.
+#[derive(Default)]
+struct Troubles {
+    before: BTreeSet<String>,
+    now: BTreeSet<String>,
+}
+
+/// What is said of loops whose files cannot be read.
+const AS_BEFORE: &str = "; its loops stay as they were read last";
 
 impl Repositories {
     /// Those of a context.
@@ -70,9 +80,9 @@ impl Repositories {
 
     /// The working copies that will be read next. One that cannot be had now is told of when it is read.
     pub(crate) async fn places(&self) -> Vec<PathBuf> {
-        let Ok(wanted) = self.0.wanted().await else { return Vec::new() };
-        let places = wanted.iter().map(|wanted| wanted.repo.work_tree.clone()).collect();
-        *self.0.found() = Some(wanted);
+        let Ok(looked) = self.0.wanted().await else { return Vec::new() };
+        let places = looked.wanted.iter().map(|wanted| wanted.repo.work_tree.clone()).collect();
+        *self.0.found() = Some(looked);
         places
     }
 
@@ -87,30 +97,35 @@ impl Inner {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn found(&self) -> MutexGuard<'_, Option<Vec<Wanted>>> {
+    fn found(&self) -> MutexGuard<'_, Option<Looked>> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The repository around us or named by a flag, and those of the configuration; one that is not there is told of once.
-    async fn wanted(&self) -> Result<Vec<Wanted>, CommandError> {
-        let (wanted, troubles) = self.cx.wanted().await?;
-        troubles.into_iter().for_each(|trouble| self.trouble(trouble));
-        Ok(wanted)
+    /// The repository around us or named by a flag, and those of the configuration.
+    async fn wanted(&self) -> Result<Looked, CommandError> {
+        self.cx.wanted().await
     }
 
     fn trouble(&self, text: String) {
-        let mut told = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.insert(text.clone()) {
+        let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        if !troubles.before.contains(&text) && !troubles.now.contains(&text) {
             self.teller.warn(&text);
         }
+        troubles.now.insert(text);
     }
 
-    /// Reads what changed in all of them.
-    fn read(&self, wanted: Vec<Wanted>) -> Result<Loops, CommandError> {
-        let mut known = self.known();
-        let ids: BTreeSet<&str> = wanted.iter().map(|one| one.repo.id.as_str()).collect();
+    /// Lets go of repositories that are gone or not named any more. One that cannot be read keeps its loops: nobody took them
+    /// away.
+    fn part(&self, known: &mut BTreeMap<Arc<str>, Catalogue>, looked: &Looked) {
+        let ids: BTreeSet<&str> = looked.wanted.iter().map(|one| one.repo.id.as_str()).collect();
+        let unreadable = looked.missing.iter().filter(|missing| missing.how == Absence::Unreadable);
+        let places: BTreeSet<&PathBuf> = unreadable.map(|missing| &missing.place).collect();
+        for missing in &looked.missing {
+            let is_kept = places.contains(&missing.place) && known.values().any(|one| one.place == missing.place);
+            self.trouble(format!("{}{}", missing.text, if is_kept { AS_BEFORE } else { "" }));
+        }
         known.retain(|id, catalogue| {
-            let stays = ids.contains(&**id);
+            let stays = ids.contains(&**id) || places.contains(&catalogue.place);
             if !stays {
                 let place = catalogue.repo.work_tree.display();
                 self.teller.warn(&format!(
@@ -119,7 +134,13 @@ impl Inner {
             }
             stays
         });
-        for Wanted { repo, only } in wanted {
+    }
+
+    /// Reads what changed in all of them.
+    fn read(&self, looked: Looked) -> Result<Loops, CommandError> {
+        let mut known = self.known();
+        self.part(&mut known, &looked);
+        for Wanted { repo, place: at, only } in looked.wanted {
             let ground = self.ground(&repo);
             for problem in self.cx.broken_configuration() {
                 self.trouble(format!("{problem}; its last good form stays in use"));
@@ -134,15 +155,17 @@ impl Inner {
                     }
                 },
             };
-            (catalogue.repo, catalogue.only) = (repo, only);
+            (catalogue.repo, catalogue.place, catalogue.only) = (repo, at, only);
             match catalogue.read(&ground, now_ms()) {
                 Ok(changes) => changes.iter().for_each(|change| self.tell(change)),
-                Err(error) => self.trouble(error.text),
+                Err(error) => self.trouble(format!("{}{AS_BEFORE}", error.text)),
             }
             if let Some(text) = catalogue.unkept() {
                 self.trouble(text);
             }
         }
+        let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        troubles.before = std::mem::take(&mut troubles.now);
         Ok(loops(&known))
     }
 
@@ -220,13 +243,14 @@ impl Fleet for Repositories {
     fn load(&self) -> BoxFuture<'_, Result<Loops, EngineError>> {
         Box::pin(async move {
             let found = self.0.found().take();
-            let wanted = match found {
+            let looked = match found {
                 Some(found) => found,
                 None => self.0.wanted().await.map_err(told)?,
             };
             let (inner, limits) = (Arc::clone(&self.0), Some(self.limits().map_err(told)?));
-            let read = tokio::task::spawn_blocking(move || inner.read(wanted)).await;
-            let loops = read.map_err(|error| EngineError::Daemon(format!("read loop files: {error}")))?.map_err(told)?;
+            let read = tokio::task::spawn_blocking(move || inner.read(looked)).await;
+            let loops =
+                read.map_err(|error| EngineError::Daemon(format!("read loop files: {error}")))?.map_err(told)?;
             Ok(Loops { limits, ..loops })
         })
     }

@@ -131,7 +131,21 @@ impl House {
         tokio::spawn(Arc::clone(&hall).open(listener));
         let notify = Notify::new(cx.env.notify.clone());
         let ending = tokio::spawn(Ending::wait(ending));
-        Ok(Self { engine, state, daemon, ending, fleet, hall, teller, notify, watch, triggers, deliveries, end, hangup })
+        Ok(Self {
+            engine,
+            state,
+            daemon,
+            ending,
+            fleet,
+            hall,
+            teller,
+            notify,
+            watch,
+            triggers,
+            deliveries,
+            end,
+            hangup,
+        })
     }
 
     async fn ready(&mut self, cx: &Context, terminal: Terminal) -> Result<(), CommandError> {

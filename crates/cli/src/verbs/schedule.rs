@@ -3,7 +3,7 @@
 
 use super::Ended;
 use super::status::store_if_any;
-use crate::context::{Context, Wanted};
+use crate::context::{Context, Looked, Wanted};
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::output::safe;
@@ -25,7 +25,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     let (looked, store) = tokio::join!(cx.wanted(), store_if_any(cx));
-    let ((wanted, troubles), store) = (looked?, store?);
+    let (Looked { wanted, missing }, store) = (looked?, store?);
     if wanted.is_empty() {
         // Says what is missing, as every verb about a repository does.
         cx.repo().await?;
@@ -47,7 +47,7 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     if wanted.len() == 1 {
         planned.iter_mut().for_each(|planned| planned.place = None);
     }
-    troubles.iter().for_each(|trouble| cx.out.note(&safe(trouble)));
+    missing.iter().for_each(|missing| cx.out.note(&safe(&missing.text)));
     let coming = Coming::look(&planned, now_ms, args.days, &cx.system_zone()).stopped(stopped);
     cx.out.answer(&coming, || {
         let page = coming.render(&planned, cx.out.width(), &|look, text| cx.out.look(look, text));

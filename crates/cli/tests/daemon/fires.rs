@@ -328,6 +328,40 @@ fn a_repository_that_is_taken_away_is_told_of_and_taken_up_when_it_is_back() {
 }
 
 #[test]
+fn a_repository_or_folder_that_cannot_be_read_keeps_its_loops_until_it_is_really_gone() {
+    let world = World::new();
+    let other = world.env.repo("other");
+    let text = "---\nname: nightly\nintent: look\non: daily 02:30\n---\n# Maker\nLook.\n";
+    other.write(".loopwright/loops/nightly.md", text);
+    other.commit("first");
+    let config = world.env.root().join("config/loopwright/config.yaml");
+    std::fs::create_dir_all(config.parent().expect("a folder")).expect("it can be made");
+    std::fs::write(&config, format!("repos: [{}]\n", other.path().display())).expect("it can be written");
+    let daemon = world.up();
+    // Whoever runs the tests may read everything, so that the disk says no in other words.
+    let (git, good) = (other.path().join(".git/config"), other.read(".git/config"));
+    std::fs::write(&git, "[").expect("it can be written");
+    daemon.signal("HUP");
+    let line = daemon.wait_for("its loops stay as they were read last");
+    assert!(line.contains("of your configuration"), "{line}");
+    daemon.wait_for("loaded    3 loops");
+    std::fs::write(&git, good).expect("it can be written");
+    let loops = other.path().join(".loopwright/loops");
+    std::fs::rename(&loops, other.path().join("aside")).expect("it can be moved");
+    std::os::unix::fs::symlink("loops", &loops).expect("a link to itself");
+    daemon.signal("HUP");
+    let line = daemon.wait_for("list `");
+    assert!(line.contains("its loops stay as they were read last"), "{line}");
+    wait::until("it is read", LONG, || daemon.said().matches("loaded    3 loops").count() > 1);
+    assert!(!daemon.said().contains("loaded    2 loops"), "{}", daemon.said());
+    std::fs::rename(other.path().join(".git"), other.path().join("no.git")).expect("it can be moved");
+    daemon.signal("HUP");
+    daemon.wait_for("is not there or not named any more");
+    daemon.wait_for("loaded    2 loops");
+    daemon.stop();
+}
+
+#[test]
 fn a_configuration_of_any_name_is_read_again_when_it_changes() {
     let world = beating();
     let other = world.env.repo("other");

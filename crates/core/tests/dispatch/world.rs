@@ -249,11 +249,7 @@ impl World {
                 self.paused.remove(&key(number));
                 self.step(Input::Resume { key: key(number) });
             }
-            Op::Freeze => {
-                self.kept.frozen = Some(Frozen { since_ms: self.now, by: "ann".to_owned(), why: "why".to_owned() });
-                self.is_frozen = true;
-                self.step(Input::Freeze { by: "ann".to_owned(), why: "why".to_owned() });
-            }
+            Op::Freeze => self.freeze(),
             // A clock that is taken as it is has its own story.
             Op::Thaw if self.is_behind() => {}
             Op::Thaw => {
@@ -268,15 +264,23 @@ impl World {
                 self.files.remove(&key(number));
             }
             Op::Load => self.load(),
-            Op::Limits(limits) => {
-                self.limits = limits.clone();
-                self.step(Input::Limits(limits));
-            }
+            Op::Limits(limits) => self.limit(limits),
             Op::Hand(number) => self.hand(&key(number)),
             Op::Open(number, open) => self.step(Input::Proposals { key: key(number), open }),
             Op::Crash(Some(cut)) => self.cut = Some(cut),
             Op::Crash(None) => self.crash(),
         }
+    }
+
+    fn freeze(&mut self) {
+        self.kept.frozen = Some(Frozen { since_ms: self.now, by: "ann".to_owned(), why: "why".to_owned() });
+        self.is_frozen = true;
+        self.step(Input::Freeze { by: "ann".to_owned(), why: "why".to_owned() });
+    }
+
+    fn limit(&mut self, limits: Limits) {
+        self.limits = limits.clone();
+        self.step(Input::Limits(limits));
     }
 
     pub(crate) fn load(&mut self) {

@@ -109,6 +109,30 @@ fn a_file_that_breaks_after_a_restart_keeps_the_form_that_was_recalled() {
 }
 
 #[test]
+fn files_and_folders_that_cannot_be_read_take_no_loop_away() {
+    let world = World::new();
+    world.write("a.md", "a", "every: 15m");
+    world.write("b.md", "b", "every: 20m");
+    let mut catalogue = world.catalogue();
+    read(&mut catalogue, LATER_MS);
+    // Links to themselves: they are listed, and the system says of them what it says of a broken disk.
+    let folder = world.0.path().join(FOLDER);
+    fs::remove_file(folder.join("a.md")).expect("it is there");
+    std::os::unix::fs::symlink("a.md", folder.join("a.md")).expect("a link");
+    let changes = read(&mut catalogue, LATER_MS);
+    assert!(matches!(changes.as_slice(), [Change::Broken(_, Fallback::LastGood)]), "{changes:?}");
+    assert_eq!(loops(&catalogue), "a every 15m; b every 20m");
+    let aside = world.0.path().join("aside");
+    fs::rename(&folder, &aside).expect("it can be moved");
+    std::os::unix::fs::symlink("loops", &folder).expect("a link");
+    assert!(catalogue.read(&ground(), LATER_MS).is_err());
+    assert_eq!(loops(&catalogue), "a every 15m; b every 20m");
+    fs::remove_file(&folder).expect("it is there");
+    assert_eq!(read(&mut catalogue, LATER_MS), []);
+    assert_eq!(loops(&catalogue), "", "a folder that is gone takes its loops along");
+}
+
+#[test]
 fn a_name_belongs_to_the_file_that_had_it_first() {
     let world = World::new();
     world.write("b.md", "same", "every: 15m");

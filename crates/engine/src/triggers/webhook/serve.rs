@@ -242,12 +242,7 @@ fn generic(name: &str, headers: &HeaderMap, body: &Value, raw: &[u8]) -> Result<
 }
 
 /// Makes the loops due that the event is for, each once.
-async fn take(
-    shared: &Shared,
-    options: &WebhookOptions,
-    event: &Event,
-    now_ms: i64,
-) -> Result<Outcome, Outcome> {
+async fn take(shared: &Shared, options: &WebhookOptions, event: &Event, now_ms: i64) -> Result<Outcome, Outcome> {
     let roster = Arc::clone(&shared.roster.read().unwrap_or_else(PoisonError::into_inner));
     let people = People { trusted: &options.trusted, own: &options.own };
     let due = roster.admit(event, &people).map_err(Outcome::Ignored)?;
