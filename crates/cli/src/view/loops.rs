@@ -32,7 +32,7 @@ impl Here {
 
     /// Every repository that a daemon started here would look after; those that cannot be had are left out.
     pub(crate) async fn fleet(cx: &Context) -> Result<Vec<Self>, CommandError> {
-        let (wanted, _) = cx.wanted().await?;
+        let wanted = cx.wanted().await?.wanted;
         let of = |one: Wanted| {
             let mut loops = one.loops(cx)?;
             loops.findings.retain(|finding| one.only.is_empty() || one.only.contains(&stem(&finding.file)));
