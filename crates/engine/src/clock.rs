@@ -32,6 +32,12 @@ pub trait Clock: Send + Sync {
     fn until_or_set(&self, at_ms: i64) -> BoxFuture<'_, ()> {
         self.until(at_ms)
     }
+
+    /// Comes back after a span of the process's own time, however its clock is set meanwhile: for what is no moment of the
+    /// wall clock, such as a lease.
+    fn after(&self, span: Duration) -> BoxFuture<'_, ()> {
+        Box::pin(pause(span))
+    }
 }
 
 /// Lets a span of the process's own time pass: for what is no moment of the wall clock, such as a lease.
@@ -145,6 +151,11 @@ impl Clock for HandClock {
             let stood = *moved.borrow_and_update();
             let _ = moved.wait_for(|now| *now >= at_ms || *now < stood).await;
         })
+    }
+
+    /// The process's own time is this clock's.
+    fn after(&self, span: Duration) -> BoxFuture<'_, ()> {
+        self.until(self.now_ms().saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
     }
 }
 

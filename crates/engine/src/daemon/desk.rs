@@ -90,8 +90,8 @@ pub(super) struct Desk {
     pub(super) loops: usize,
     /// The one timer, armed.
     pub(super) alarm: Option<Alarm>,
-    /// When the lease is renewed next, where there is one.
-    pub(super) renew: Option<Instant>,
+    /// Until the lease is renewed next, where there is one.
+    pub(super) renew: Option<BoxFuture<'static, ()>>,
     pub(super) renewing: Option<BoxFuture<'static, Result<(), StoreError>>>,
     /// Why it must end at once.
     pub(super) over: Option<Ended>,
@@ -141,7 +141,6 @@ impl Desk {
             Mode::Cancelling { since } => Some(CANCELLED_MAX.saturating_sub(since.elapsed())),
             Mode::Running | Mode::Once | Mode::Draining { .. } => None,
         };
-        let renew = self.renew.filter(|_| self.renewing.is_none());
         tokio::select! {
             biased;
             mail = self.mail.recv() => Heard::Mail(mail),
@@ -150,7 +149,7 @@ impl Desk {
             loaded = done(self.loading.as_mut()) => Heard::Loaded(loaded),
             (slot, finished) = self.rounds.finished() => Heard::Round(slot, finished),
             () = done(self.alarm.as_mut().map(|alarm| &mut alarm.rings)) => Heard::Time,
-            () = moment(renew, |at| pause(at.saturating_duration_since(Instant::now()))) => Heard::Renew,
+            () = done(self.renew.as_mut()) => Heard::Renew,
             () = moment(slow, pause) => Heard::SlowWrite,
             () = moment(self.patience, |at| pause(at.saturating_duration_since(Instant::now()))) => Heard::Impatient,
             () = moment(overtime, pause) => Heard::Overtime,
@@ -187,6 +186,7 @@ impl Desk {
             }
             Heard::Loaded(loaded) => self.loaded(loaded),
             Heard::Renew => {
+                self.renew = None;
                 let store = Arc::clone(&self.engine.store);
                 self.renewing = Some(Box::pin(async move { store.renew().await }));
             }
@@ -297,7 +297,8 @@ impl Desk {
 
     fn renewed(&mut self, renewed: Result<(), StoreError>) {
         self.renewing = None;
-        self.renew = Some(Instant::now() + RENEW);
+        let clock = Arc::clone(&self.engine.settings.clock);
+        self.renew = Some(Box::pin(async move { clock.after(RENEW).await }));
         match renewed {
             Err(error) if is_over(&error.kind) => self.fenced(error.to_string()),
             // Nobody knows: a write will tell.

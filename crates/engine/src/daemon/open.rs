@@ -17,7 +17,6 @@ use crate::store::{FlagRow, InboxQuery, RoundRow, ScheduleRow, StoreError};
 use loopwright_core::dispatch::{Dispatcher, Frozen, Input, Limits, LoopKey, Standing};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use tokio::time::Instant;
 
 /// Signals that are read at the start; more wait in the store for the next one.
 const SIGNALS_MAX: u32 = 10_000;
@@ -86,7 +85,7 @@ pub(super) async fn open(
         moment: (span == Span::Once).then_some(now_ms),
         since_ms: now_ms,
         loops: 0,
-        renew: is_leased.then(Instant::now),
+        renew: is_leased.then(|| Box::pin(std::future::ready(())) as _),
         renewing: None,
         alarm: None,
         patience: None,

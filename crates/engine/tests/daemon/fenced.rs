@@ -1,9 +1,9 @@
-//! PostgreSQL: an owner that was taken over ends everything at once and says so.
+//! PostgreSQL: an owner keeps its lease; one that was taken over ends everything at once and says so.
 
 use crate::world::*;
 use loopwright::Settings;
 use loopwright::daemon::Ended;
-use sqlx::Connection as _;
+use sqlx::{Connection as _, Row as _};
 
 #[tokio::test]
 async fn a_daemon_whose_store_was_taken_over_cancels_everything_and_ends_with_the_reason() {
@@ -22,4 +22,31 @@ async fn a_daemon_whose_store_was_taken_over_cancels_everything_and_ends_with_th
     assert!(matches!(&ended, Ended::Fenced(why) if why.contains("another owner")), "{ended:?} {lines:?}");
     let rounds = sqlx::query("SELECT id FROM rounds").fetch_all(&mut other).await.expect("rounds");
     assert_eq!(rounds.len(), 1, "nothing was started for `next`");
+}
+
+/// When the lease ends, by the database.
+async fn lease(other: &mut sqlx::PgConnection) -> i64 {
+    let row = sqlx::query("SELECT lease_until_ms FROM owner").fetch_one(other).await.expect("the owner");
+    row.get("lease_until_ms")
+}
+
+#[tokio::test]
+async fn a_daemon_renews_its_lease_again_and_again() {
+    let url = loopwright_testkit::postgres::server().database();
+    let stage = Stage::new(vec![every("look", "")]).await;
+    let show = stage.open_with(Settings { store: Some(url.clone()), ..stage.settings() }).await;
+    let mut other = sqlx::PgConnection::connect(&url).await.expect("a connection");
+    let mut minutes = 0;
+    for time in 1..=3 {
+        sqlx::query("UPDATE owner SET lease_until_ms = 1").execute(&mut other).await.expect("it is about to run out");
+        let renewed = async {
+            while lease(&mut other).await == 1 {
+                minutes += 1;
+                stage.at(minutes * MINUTE);
+            }
+        };
+        let renewed = tokio::time::timeout(std::time::Duration::from_secs(20), renewed).await;
+        assert!(renewed.is_ok(), "it was not renewed the {time}. time");
+    }
+    show.close().await;
 }

@@ -31,6 +31,44 @@ impl SeamHook for Faults {
     }
 }
 
+/// Counts transactions.
+#[derive(Default)]
+struct Writes(AtomicU32);
+
+impl SeamHook for Writes {
+    fn hit(&self, moment: Moment, site: &'static str) -> Result<(), SeamFault> {
+        if site == "store.append" && moment == Moment::Before {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn loops_that_are_due_together_and_have_nothing_to_do_are_written_together() {
+    for number in [1, 20, 200] {
+        let names: Vec<String> = (0..number).map(|number| format!("look-{number}")).collect();
+        let mut stage = Stage::new(names.iter().map(|name| every(name, "every 1h")).collect()).await;
+        (stage.limits.total, stage.limits.per_repo) = (number, number);
+        names.iter().for_each(|name| stage.troop.find(name, &[]));
+        let writes = Arc::new(Writes::default());
+        let hook = Arc::clone(&writes) as Arc<dyn SeamHook>;
+        let mut show = stage.open_with(Settings { seam: Seam::hooked(hook), ..stage.settings() }).await;
+        show.settled().await;
+        let before = writes.0.load(Ordering::SeqCst);
+        stage.at(HOUR);
+        for _ in 0..number {
+            show.ear.hears("kept look-").await;
+        }
+        show.settled().await;
+        let transactions = writes.0.load(Ordering::SeqCst) - before;
+        assert!(transactions <= 3, "{transactions} for {number} loops");
+        assert_eq!(show.fates(&stage.key(&names[0])).await, ["60 no-work"]);
+        assert_eq!(show.ear.count("kept look-"), number);
+        show.close().await;
+    }
+}
+
 async fn stage() -> (Stage, Arc<Faults>, Show) {
     let stage = Stage::new(vec![every("look", "every 1h")]).await;
     let faults = Arc::new(Faults::default());

@@ -165,7 +165,8 @@ impl Troop {
 
     fn found(&self, name: &str) -> Option<Work> {
         let found = self.found.lock().expect("no test panicked here").get(name).cloned()?;
-        Some(Work::Items(found.into_iter().map(|key| Item { key, title: None, data: None }).collect()))
+        let items: Vec<_> = found.into_iter().map(|key| Item { key, title: None, data: None }).collect();
+        Some(if items.is_empty() { Work::None } else { Work::Items(items) })
     }
 
     /// From now on readings of the loops come back when [`Self::let_load`] is called, once each.
@@ -237,8 +238,11 @@ impl Fleet for Troop {
                 std::future::pending::<()>().await;
             }
             let (bind, request) = (self.bindings(), self.request(&key.name));
-            let request = RunRequest { found: self.found(&key.name), ..request };
-            Ok(Ready { engine: engine.clone(), bind, request }.into())
+            let ready = Ready { engine: engine.clone(), bind, request };
+            Ok(match self.found(&key.name) {
+                Some(found) => ready.with_work(found),
+                None => ready.into(),
+            })
         })
     }
 }
