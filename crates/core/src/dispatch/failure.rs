@@ -18,6 +18,8 @@ const PROVIDER_SPREAD_MS: u64 = 30_000;
 pub(super) const ALIKE_MAX: u32 = 3;
 /// So many failures in a row, of any kind, pause the loop.
 const STREAK_MAX: u32 = 10;
+/// What stands in a signature before the item that the failure was about.
+pub const ABOUT: &str = " about ";
 /// The longest signature that is kept.
 const SIGNATURE_MAX: usize = 200;
 
@@ -104,7 +106,8 @@ fn backoff_ms(streak_before: u32) -> i64 {
     FAILED_FIRST_MS.saturating_mul(1 << streak_before.min(6)).min(FAILED_MOST_MS)
 }
 
-/// Writes down how often in a row the same signature was met, and says it. Failures without one are never alike.
+/// Writes down how often in a row the same signature was met, and says it. Failures without one are never alike. What fails
+/// again and again over one item counts once: the item is given up for itself, and the others go on.
 fn count_alike(standing: &mut Standing, signature: Option<&str>) -> u32 {
     let Some(signature) = signature.filter(|text| !text.is_empty()) else {
         standing.signature = None;
@@ -112,12 +115,22 @@ fn count_alike(standing: &mut Standing, signature: Option<&str>) -> u32 {
     };
     let signature: String = signature.chars().take(SIGNATURE_MAX).collect();
     let last = standing.signature.as_deref().and_then(|text| text.split_once("x "));
-    let times = match last {
-        Some((times, same)) if same == signature => times.parse::<u32>().unwrap_or(0).saturating_add(1),
+    let (failure, item) = apart(&signature);
+    let times = match last.map(|(times, last)| (times.parse::<u32>().unwrap_or(0), apart(last))) {
+        Some((times, (same, last))) if same == failure && item.is_some() && item == last => times,
+        Some((times, (same, _))) if same == failure => times.saturating_add(1),
         _ => 1,
     };
     standing.signature = Some(format!("{times}x {signature}"));
     times
+}
+
+/// The failure and what it was about.
+fn apart(signature: &str) -> (&str, Option<&str>) {
+    match signature.split_once(ABOUT) {
+        Some((failure, item)) => (failure, Some(item)),
+        None => (signature, None),
+    }
 }
 
 #[cfg(test)]
@@ -185,6 +198,28 @@ mod tests {
                 rejected → streak 4
                 rejected → streak 5
                 rejected → streak 6 paused: ended rejected in the same way 3 times in a row !
+            "#]],
+        );
+    }
+
+    #[test]
+    fn one_item_that_fails_again_and_again_pauses_nothing_and_three_that_fail_alike_do() {
+        check(
+            &[
+                ("failed", Some("exit about a"), None),
+                ("failed", Some("exit about a"), None),
+                ("failed", Some("exit about a"), None),
+                ("failed", Some("exit about b"), None),
+                ("failed", Some("exit about b"), None),
+                ("failed", Some("exit about c"), None),
+            ],
+            expect![[r#"
+                failed → streak 1 wait 60s
+                failed → streak 2 wait 120s
+                failed → streak 3 wait 240s
+                failed → streak 4 wait 480s
+                failed → streak 5 wait 960s
+                failed → streak 6 paused: ended failed in the same way 3 times in a row !
             "#]],
         );
     }

@@ -36,6 +36,7 @@ mod why_text;
 
 pub use claims::Claims;
 pub use entry::{Entry, Limits, LoopKey};
+pub use failure::ABOUT;
 pub use lock::{ItemLocks, Lock, OWN_ITEMS};
 pub use message::{Command, End, Input, Notice, Signal, Start};
 pub use of_spec::Facts;

@@ -10,7 +10,7 @@ use crate::proc::Cancel;
 use crate::round::journal::question_id;
 use crate::store::{InboxQuery, SignalRow, Store, StoreError};
 use loopwright_core::BoxFuture;
-use loopwright_core::dispatch::{End, LoopKey};
+use loopwright_core::dispatch::{ABOUT, End, LoopKey};
 use loopwright_core::hash;
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::{Phase, Round, Started};
@@ -157,8 +157,8 @@ pub(super) fn end(round: &Round, open_proposals: u32, now_ms: i64) -> End {
     End { outcome, signature: signature(round, outcome), retry_at_ms, open_proposals }
 }
 
-/// What failures have in common when they are the same one: where, which, and the words without their numbers. A stop, a
-/// provider and a budget are no failures of the loop.
+/// What failures have in common when they are the same one: where, which, and the words without their numbers; and what it
+/// was about. A stop, a provider and a budget are no failures of the loop.
 fn signature(round: &Round, outcome: RoundOutcome) -> Option<String> {
     let counts = match outcome {
         RoundOutcome::Failed
@@ -180,7 +180,13 @@ fn signature(round: &Round, outcome: RoundOutcome) -> Option<String> {
     let words: String = reason.text.chars().filter(|letter| !letter.is_ascii_digit()).collect();
     let words = hash::of_fields(&[b"loopwright failure 1", words.as_bytes()]);
     let words = words.get(..12).unwrap_or_default();
-    Some(format!("{} {:?} {} {words}", outcome.word(), reason.stage, reason.code).to_lowercase())
+    let failure = format!("{} {:?} {} {words}", outcome.word(), reason.stage, reason.code).to_lowercase();
+    let keys: Vec<&[u8]> = round.facts().items.iter().map(|item| item.key.as_bytes()).collect();
+    let item = hash::of_fields(&keys);
+    Some(match keys.is_empty() {
+        true => failure,
+        false => format!("{failure}{ABOUT}{}", item.get(..12).unwrap_or_default()),
+    })
 }
 
 /// From when on a round that was suspended at that moment is worth going on with, by itself: its provider is back, or a new
