@@ -130,7 +130,9 @@ impl Hub {
         for (repo, role) in roles {
             any |= self.hear_as(&repo, &role, seen, &path);
         }
-        if seen.is_dir && seen.what == What::Gone {
+        // The watch of a folder that was removed ends by itself. To look through all of them for each would make the end of a
+        // large tree a matter of its square.
+        if seen.is_dir && seen.is_moved {
             self.forget_below(&path);
         }
         any
@@ -194,6 +196,11 @@ impl Hub {
             stays
         });
     }
+}
+
+fn is_behind_a_link(root: &Path, path: &str) -> bool {
+    let folders = Path::new(path).ancestors().skip(1);
+    folders.filter(|folder| !folder.as_os_str().is_empty()).any(|folder| root.join(folder).is_symlink())
 }
 
 /// What is watched.
@@ -363,13 +370,8 @@ impl Hub {
             let folders = std::mem::take(&mut heard.folders).into_iter().collect();
             heard.paths.extend(self.watch_tree(id, folders).await);
         }
-        let asked: Vec<String> = heard.paths.iter().filter(|path| reach.matches(path)).cloned().collect();
-        let ignored = look::ignored_among(&self.git, &repo, &asked).await.unwrap_or_else(|error| {
-            self.signals.note(&format!("`{id}`: ignored files count too: {}", chain(&error)));
-            BTreeSet::new()
-        });
+        let changed = self.not_ignored(&repo, heard.paths.iter().filter(|path| reach.matches(path)).cloned()).await;
         let root = repo.work_tree;
-        let changed: Vec<&String> = asked.iter().filter(|path| !ignored.contains(*path)).collect();
         let now_ms = self.clock.now_ms();
         let mut whole = true;
         for name in self.waiting_for_files(id, |own| changed.iter().any(|path| own.matches(path))) {
@@ -382,6 +384,18 @@ impl Hub {
             };
         }
         whole
+    }
+
+    /// Those of some paths that git does not ignore. It answers nothing at all when it is asked about one behind a link.
+    async fn not_ignored(&self, repo: &UserRepo, paths: impl Iterator<Item = String>) -> Vec<String> {
+        let (behind, mut asked): (Vec<_>, Vec<_>) = paths.partition(|path| is_behind_a_link(&repo.work_tree, path));
+        let ignored = look::ignored_among(&self.git, repo, &asked).await.unwrap_or_else(|error| {
+            self.signals.note(&format!("`{}`: ignored files count too: {}", repo.id, chain(&error)));
+            BTreeSet::new()
+        });
+        asked.retain(|path| !ignored.contains(path));
+        asked.extend(behind);
+        asked
     }
 
     fn reach_of(&self, id: &str, name: &str) -> Reach {

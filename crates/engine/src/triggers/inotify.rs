@@ -15,6 +15,8 @@ pub(super) struct Seen {
     pub(super) name: OsString,
     /// Whether that is a folder.
     pub(super) is_dir: bool,
+    /// Whether it was moved away: its watch, and those below it, live on.
+    pub(super) is_moved: bool,
 }
 
 /// Kinds of news.
@@ -134,7 +136,8 @@ mod linux {
             What::There
         };
         let name = event.file_name().map(|name| std::ffi::OsStr::from_bytes(name.to_bytes()).to_owned());
-        Seen { wd: event.wd(), what, name: name.unwrap_or_default(), is_dir: flags.contains(ReadFlags::ISDIR) }
+        let (is_dir, is_moved) = (flags.contains(ReadFlags::ISDIR), flags.contains(ReadFlags::MOVED_FROM));
+        Seen { wd: event.wd(), what, name: name.unwrap_or_default(), is_dir, is_moved }
     }
 }
 

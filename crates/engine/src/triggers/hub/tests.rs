@@ -77,10 +77,51 @@ async fn lost_news_make_each_loop_with_files_due_once_and_branches_looked_at() {
     let mut hub = Hub::new(Git::default(), state.path(), Arc::new(SystemClock), Arc::clone(&book) as _);
     assert!(hub.set(vec![Watched { repo: user, loops: vec![WatchedLoop::from(&spec)] }]).await);
     let second = format!("push:main:{}", repo.commit("second"));
-    let seen = Seen { wd: -1, what: What::Overflow, name: Default::default(), is_dir: false };
+    let seen = Seen { wd: -1, what: What::Overflow, name: Default::default(), is_dir: false, is_moved: false };
     assert!(hub.hear(Ok(vec![seen])), "there is something to look at");
     assert!(hub.settle().await && book.has(&second), "the branch moved meanwhile");
     let files = || book.keys.lock().expect("no panic").iter().filter(|key| key.starts_with("files:")).count();
     assert_eq!(files(), 1);
     assert!(hub.settle().await && files() == 1, "once");
+}
+
+#[tokio::test]
+async fn folder_that_is_removed_keeps_its_watches_until_they_end_and_one_that_moved_loses_them() {
+    let (repo, state, book) = (TestRepo::new(), tempfile::tempdir().expect("a folder"), Arc::new(Book::default()));
+    repo.write("src/deep/a", "1").write("src/b", "1").commit("first");
+    let mut spec = LoopSpec::new("files", "wait", LoopLevel::L1Report);
+    spec.on.files = vec!["src/**".to_owned()];
+    let user = Git::default().discover(repo.path()).await.expect("a repository");
+    let mut hub = Hub::new(Git::default(), state.path(), Arc::new(SystemClock), Arc::clone(&book) as _);
+    assert!(hub.set(vec![Watched { repo: user, loops: vec![WatchedLoop::from(&spec)] }]).await);
+    let wd_of = |hub: &Hub, end: &str| hub.places.iter().find(|(_, place)| place.dir.ends_with(end)).map(|(wd, _)| *wd);
+    let root = repo.path().file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
+    let above = wd_of(&hub, &root).expect("the root is watched");
+    let gone = |is_moved| Seen { wd: above, what: What::Gone, name: "src".into(), is_dir: true, is_moved };
+    assert!(hub.hear(Ok(vec![gone(false)])), "it is news");
+    assert!(wd_of(&hub, "src").is_some() && wd_of(&hub, "src/deep").is_some(), "nothing was looked through");
+    assert!(hub.hear(Ok(vec![gone(true)])));
+    assert!(wd_of(&hub, "src").is_none() && wd_of(&hub, "src/deep").is_none());
+}
+
+#[tokio::test]
+async fn path_behind_a_link_counts_and_keeps_no_ignored_file_from_being_left_out() {
+    let (repo, state, book) = (TestRepo::new(), tempfile::tempdir().expect("a folder"), Arc::new(Book::default()));
+    repo.write(".gitignore", "*.log\n").write("src/a", "1").commit("first");
+    let mut spec = LoopSpec::new("files", "wait", LoopLevel::L1Report);
+    spec.on.files = vec!["**".to_owned()];
+    let user = Git::default().discover(repo.path()).await.expect("a repository");
+    let id = user.id.clone();
+    let mut hub = Hub::new(Git::default(), state.path(), Arc::new(SystemClock), Arc::clone(&book) as _);
+    assert!(hub.set(vec![Watched { repo: user, loops: vec![WatchedLoop::from(&spec)] }]).await);
+    std::os::unix::fs::symlink(state.path(), repo.path().join("link")).expect("a link");
+    let files = || book.keys.lock().expect("no panic").iter().filter(|key| key.starts_with("files:")).count();
+    repo.write("noise.log", "1");
+    hub.heard(&id).paths.extend(["link/x.log".to_owned(), "noise.log".to_owned()]);
+    assert!(hub.settle().await && files() == 1, "what git cannot say anything about counts");
+    hub.heard(&id).paths.insert("noise.log".to_owned());
+    assert!(hub.settle().await && files() == 1, "what it ignores does not");
+    let repo = hub.known[&id].watched.repo.clone();
+    let both = ["link/x.log".to_owned(), "noise.log".to_owned()].into_iter();
+    assert_eq!(hub.not_ignored(&repo, both).await, ["link/x.log"]);
 }
