@@ -8,7 +8,7 @@ use crate::exit::Exit;
 use crate::view::loops::Here;
 use crate::view::simulate::{Basis, Simulation};
 use crate::view::time::now_ms;
-use loopwright::store::{RoundRow, RoundsQuery, RoundsWhich, Store};
+use loopwright::store::{RoundRow, RoundsQuery, RoundsWhich, ScheduleRow, Store};
 use loopwright_core::dispatch::{Entry, Standing};
 use loopwright_core::forecast::{self, Plan, Question, RoundLike};
 use loopwright_core::outcome::RoundOutcome;
@@ -45,14 +45,20 @@ fn span(text: &str) -> Result<Span, String> {
 pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     let (here, store) = tokio::join!(Here::find(cx), super::status::store_if_any(cx));
     let (here, store) = (here?, store?);
-    let Some(here) = here else {
+    let fleet = match here {
+        Some(here) => vec![here],
+        None => Here::fleet(cx).await?,
+    };
+    if fleet.is_empty() {
         // Says what is missing, as every verb about a repository does.
         cx.repo().await?;
         return Err(CommandError::invalid("there is no repository here"));
-    };
+    }
     let mut plans = Vec::new();
-    for file in &here.loops.loops {
-        plans.push(plan(cx, &here, file, store.as_deref(), args.takes).await?);
+    for here in &fleet {
+        for file in &here.loops.loops {
+            plans.push(plan(cx, here, file, store.as_deref(), args.takes).await?);
+        }
     }
     let (plans, bases): (Vec<_>, Vec<_>) = plans.into_iter().unzip();
     let from_ms = now_ms();
@@ -60,7 +66,7 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
         from_ms,
         until_ms: from_ms.saturating_add(args.days * DAY_MS),
         limits: cx.limits()?,
-        standings: standings(store.as_deref(), &here).await?,
+        standings: standings(store.as_deref(), &fleet).await?,
         plays: PLAYS,
         seed: args.seed,
         steps_max: STEPS,
@@ -111,8 +117,9 @@ fn like(row: &RoundRow) -> Option<RoundLike> {
 }
 
 /// Paused loops stay paused, and back-offs last.
-async fn standings(store: Option<&dyn Store>, here: &Here) -> Result<Vec<Standing>, CommandError> {
+async fn standings(store: Option<&dyn Store>, fleet: &[Here]) -> Result<Vec<Standing>, CommandError> {
     let Some(store) = store else { return Ok(Vec::new()) };
-    let rows = store.schedules().await?.into_iter().filter(|row| row.repo == here.repo.id);
+    let is_here = |row: &ScheduleRow| fleet.iter().any(|here| row.repo == here.repo.id);
+    let rows = store.schedules().await?.into_iter().filter(is_here);
     Ok(rows.map(loopwright::daemon::standing).collect())
 }

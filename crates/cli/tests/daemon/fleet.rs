@@ -33,6 +33,8 @@ fn status_shows_every_loop_that_a_daemon_would_look_after_before_anything_has_ru
     let named: Vec<_> = rows.iter().map(|row| row["loop"].as_str().unwrap_or_default()).collect();
     assert_eq!(named, ["beat", "beat", "fix", "look", "only-here"]);
     assert!(rows[0]["next"].is_string() && rows[0]["cadence"] == "daily 03:00" && rows[0]["repo"] != rows[1]["repo"]);
+    let played = from_outside(&world, "simulate --days 2 --json").success().json();
+    assert_eq!(played["loops"].as_array().map(Vec::len), Some(5), "{played}");
     let page = from_outside(&world, "status").success();
     assert!(page.stdout().contains("repo/beat ") && page.stdout().contains("second/beat "), "{}", page.stdout());
     std::fs::write(world.env.state().join("STOP"), "").expect("it can be written");
