@@ -62,8 +62,8 @@ const EDITS: [Edit; 9] = [
     },
     Edit {
         file: "crates/engine/src/daemon/letters.rs",
-        right: "self.rounds.cancel_all();",
-        wrong: "if ![stop waits for the disk] { self.rounds.cancel_all(); }",
+        right: "self.rounds.cancel_all_because(&told);",
+        wrong: "if ![stop waits for the disk] { self.rounds.cancel_all_because(&told); }",
     },
     Edit {
         file: "crates/engine/src/daemon/letters.rs",
