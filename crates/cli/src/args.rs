@@ -99,6 +99,10 @@ pub(crate) enum Verb {
     Verify(verbs::verify::Args),
     /// Explain why a loop is or is not running, or from the record how a round ended as it did
     Why(verbs::why::Args),
+    /// Copy the state into a folder of its own, also while a daemon runs
+    Backup(verbs::backup::BackupArgs),
+    /// Make the state of a folder that `backup` made
+    Restore(verbs::backup::RestoreArgs),
     /// Remove what is no longer needed
     Gc(verbs::gc::Args),
     /// Make a loop take its items anew, and drop what it remembers

@@ -155,6 +155,7 @@ fn looks_at_the_record_have_their_documented_shapes() {
     check_shape!("logs", [&logs], &["events[].body"]);
     check_shape!("report", [&world.json(&format!("report {}", round(&looked)), 0)]);
     check_shape!("take", [&world.json(&format!("take {}", round(&fixed)), 0)]);
+    check_shape!("backup", [&world.json("backup", 0)]);
     let freed = [world.json("gc --days 0 --dry-run", 0), world.json("gc --days 0", 0)];
     words_at(&freed[1], "removed[].kind", "workspace transcripts report evidence");
     check_shape!("gc", &freed);

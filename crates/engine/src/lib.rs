@@ -79,6 +79,7 @@
 //! The programs in `examples/` run as they stand.
 
 pub mod agents;
+pub mod backup;
 pub mod boundary;
 pub mod caches;
 pub mod clock;

@@ -101,7 +101,7 @@ fn page(removed: &[Removed], freed: u64, mode: GcMode) -> String {
     page + &format!("{what} {} in {}", size(freed), counted(removed.len(), "place"))
 }
 
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     match bytes {
         bytes if bytes < 1 << 10 => format!("{bytes} bytes"),
         bytes if bytes < 1 << 20 => format!("{:.1} KiB", bytes as f64 / 1024.0),

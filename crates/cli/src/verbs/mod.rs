@@ -2,6 +2,7 @@
 //! its answer to the printer.
 
 pub(crate) mod approve;
+pub(crate) mod backup;
 pub(crate) mod budget;
 pub(crate) mod check;
 pub(crate) mod completions;
@@ -127,6 +128,8 @@ fn here(verb: Verb, cx: &Context) -> Ended {
         Verb::Simulate(args) => reading(simulate::run(args, cx)),
         Verb::Verify(args) => reading(verify::run(args, cx)),
         Verb::Why(args) => reading(why::run(args, cx)),
+        Verb::Backup(args) => reading(backup::make(args, cx)),
+        Verb::Restore(args) => reading(backup::restore(args, cx)),
         Verb::Gc(args) => owning(gc::run(args, cx)),
         Verb::Forget(args) => owning(forget::run(args, cx)),
         Verb::Retry(args) => owning(retry::run(args, cx)),

@@ -28,7 +28,7 @@ fn page(report: &VerifyReport) -> String {
             let round = round.as_ref().map_or(String::new(), |round| format!(" of round {}", safe(round)));
             format!(
                 "the record is BROKEN at {seq}{round}: {}\n{checked} before it in order\n\
-                 keep a copy of the store, then restore a backup",
+                 move the state away to keep it, then: loopwright restore FOLDER, of a backup",
                 safe(why)
             )
         }

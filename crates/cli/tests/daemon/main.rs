@@ -2,6 +2,7 @@
 #![allow(clippy::disallowed_methods, reason = "tests start the program and send it signals")]
 #![expect(clippy::disallowed_methods, reason = "tests send signals and become somebody else by programs of the system")]
 
+mod backup;
 mod beside;
 mod fires;
 mod fleet;

@@ -24,6 +24,7 @@ mod sqlite;
 mod time;
 mod verify;
 
+use std::path::Path;
 use std::pin::Pin;
 
 pub(crate) use append::BODY_MAX;
@@ -162,6 +163,10 @@ pub trait Store: Send + Sync {
 
     /// Checks the whole database and the whole chain, a page at a time.
     fn verify(&self) -> Answer<'_, VerifyReport>;
+
+    /// Copies the database, as it is at one moment, into a new file; also while another process writes. PostgreSQL's own tools
+    /// do that for its databases: [`StoreErrorKind::Unsuitable`].
+    fn copy_into<'a>(&'a self, path: &'a Path) -> Answer<'a, ()>;
 
     /// Who owns the store, or owned it last.
     fn owner(&self) -> Answer<'_, Option<OwnerRow>>;

@@ -70,6 +70,16 @@ impl Place {
         }
     }
 
+    /// Copies the database into a new file.
+    pub(super) async fn copy_into(&self, path: &Path) -> Outcome<()> {
+        match self {
+            Place::Sqlite(place) => place.copy_into(path).await,
+            Place::Postgres(_) => {
+                Err(StoreErrorKind::Unsuitable("it is in PostgreSQL, whose own `pg_dump` copies it".into()))
+            }
+        }
+    }
+
     /// Refuses when the file is no longer the one that was opened.
     pub(super) fn unchanged(&self) -> Outcome<()> {
         match self {

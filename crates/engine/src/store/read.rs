@@ -15,6 +15,7 @@ use super::sqlite::Access;
 use super::time::{self, Aged, AgedBefore, FlagRow, MemoryRow, ReceiptRow, ReceiptsQuery, ScheduleRow, SignalRow};
 use super::verify::{LEDGER_VERSION, TIME_VERSION, VerifyReport};
 use super::{Answer, Store};
+use std::path::Path;
 
 /// The most rows one page may have.
 const PAGE_MAX: u32 = 10_000;
@@ -359,6 +360,11 @@ impl Store for SqlStore {
 
     fn verify(&self) -> Answer<'_, VerifyReport> {
         Box::pin(self.check_all())
+    }
+
+    fn copy_into<'a>(&'a self, path: &'a Path) -> Answer<'a, ()> {
+        let doing = move || format!("copy store `{}` into `{}`", self.place.name(), path.display());
+        Box::pin(async move { self.place.copy_into(path).await.during(doing) })
     }
 
     fn owner(&self) -> Answer<'_, Option<OwnerRow>> {

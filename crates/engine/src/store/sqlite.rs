@@ -171,16 +171,19 @@ impl SqlitePlace {
 
     /// Copies the database beside itself before it is migrated; an older binary opens the copy.
     pub(super) async fn backup(&self, conn: &mut Conn, version: i64) -> Outcome<()> {
-        let (draft, copy) = (self.beside(".bak.new"), self.beside(&format!(".bak-v{version}")));
+        let (draft, kept) = (self.beside(".bak.new"), self.beside(&format!(".bak-v{version}")));
         remove(&draft)?;
-        // SQLite writes into an empty file that is there, which then keeps its mode.
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
-        let target = draft.to_str().ok_or_else(|| StoreErrorKind::Unsuitable("the path is no UTF-8".into()))?;
-        conn.exec("VACUUM INTO $1", super::conn::args![target]).await?;
-        File::open(&draft)?.sync_all()?;
-        std::fs::rename(&draft, copy)?;
+        copy(conn, &draft).await?;
+        std::fs::rename(&draft, kept)?;
         File::open(self.folder())?.sync_all()?;
         Ok(())
+    }
+
+    /// Copies the database, as it is at one moment, into a new file.
+    pub(super) async fn copy_into(&self, path: &Path) -> Outcome<()> {
+        let mut conn = self.connect(Access::Read).await?;
+        let copied = copy(&mut conn, path).await;
+        copied.and(conn.close().await)
     }
 
     /// Opens a connection to a file that is there.
@@ -203,6 +206,15 @@ impl SqlitePlace {
         };
         Ok(Conn::Sqlite(options.connect().await?))
     }
+}
+
+/// Copies a database into a file that is not there yet.
+async fn copy(conn: &mut Conn, path: &Path) -> Outcome<()> {
+    // SQLite writes into an empty file that is there, which then keeps its mode.
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    let target = path.to_str().ok_or_else(|| StoreErrorKind::Unsuitable("the path is no UTF-8".into()))?;
+    conn.exec("VACUUM INTO $1", super::conn::args![target]).await?;
+    Ok(File::open(path)?.sync_all()?)
 }
 
 fn remove(path: &Path) -> Outcome<()> {

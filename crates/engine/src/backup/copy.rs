@@ -1,0 +1,148 @@
+//! Files, one by one: which are copied, in which order, and what is known of each afterwards.
+
+use super::{BackupError, Kept, failed};
+use sha2::{Digest as _, Sha256};
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Component, Path};
+
+/// What is copied whole where it is there.
+const PARTS: [&str; 6] = ["STOP", "reports", "transcripts", "evidence", "baselines", "forge"];
+/// The folder of workspaces, of which the engine's own repositories are copied: candidates are there.
+const WORKSPACES: &str = "workspaces";
+const ENGINE_REPO: &str = "engine.git";
+/// What is on its way, and is nothing yet.
+const DRAFTS: [&str; 2] = ["tmp", "lock"];
+
+/// What of a state folder is copied, as paths within it.
+pub(super) fn parts(state: &Path) -> Result<Vec<String>, BackupError> {
+    let mut parts: Vec<String> = PARTS.iter().map(|part| (*part).to_owned()).collect();
+    for name in names(&state.join(WORKSPACES))? {
+        parts.push(format!("{WORKSPACES}/{}/{ENGINE_REPO}", text(&name, state)?));
+    }
+    parts.retain(|part| fs::symlink_metadata(state.join(part)).is_ok());
+    Ok(parts)
+}
+
+/// The names in a folder. Objects of a git repository come last: what its branches name was there before they were copied.
+fn names(folder: &Path) -> Result<Vec<OsString>, BackupError> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed("list", folder))?,
+    };
+    let names: io::Result<Vec<_>> = entries.map(|entry| entry.map(|entry| entry.file_name())).collect();
+    let mut names = names.map_err(failed("list", folder))?;
+    names.sort_by_key(|name| (name == "objects", name.clone()));
+    Ok(names)
+}
+
+fn text(name: &OsString, folder: &Path) -> Result<String, BackupError> {
+    let odd = || failed("copy from", folder)(io::Error::other(format!("{} is no UTF-8", name.display())));
+    name.to_str().map(str::to_owned).ok_or_else(odd)
+}
+
+/// Copies a file, or a folder with everything in it. What goes away meanwhile is gone.
+pub(super) fn tree(state: &Path, into: &Path, path: &str, files: &mut Vec<Kept>) -> Result<(), BackupError> {
+    let source = state.join(path);
+    let about = match fs::symlink_metadata(&source) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        about => about.map_err(failed("look at", &source))?,
+    };
+    if about.is_dir() {
+        for name in names(&source)? {
+            let name = text(&name, &source)?;
+            if !DRAFTS.contains(&name.as_str()) {
+                tree(state, into, &format!("{path}/{name}"), files)?;
+            }
+        }
+        return folder(&into.join(path));
+    }
+    let mut file = match open(&source) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        file => file.map_err(failed("read", &source))?,
+    };
+    let (bytes, sha256) = write(&into.join(path), &mut file)?;
+    files.push(Kept { path: path.to_owned(), bytes, sha256 });
+    Ok(())
+}
+
+/// A plain file; a link, a pipe or a device is none of ours.
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    let flags = (rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK).bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("not a plain file")) }
+}
+
+/// A small file, whole.
+pub(super) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.take(most + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > most { Err(io::Error::other("too large")) } else { Ok(bytes) }
+}
+
+/// What is known of a file that is there already.
+pub(super) fn look_at(folder: &Path, path: &str) -> Result<Kept, BackupError> {
+    let place = folder.join(path);
+    let mut file = open(&place).map_err(failed("read", &place))?;
+    let (bytes, sha256) = pass(&mut file, &mut io::sink()).map_err(failed("read", &place))?;
+    Ok(Kept { path: path.to_owned(), bytes, sha256 })
+}
+
+/// Writes a new file, private, with the folders around it; answers with its size and hash.
+pub(super) fn write(path: &Path, from: &mut dyn Read) -> Result<(u64, String), BackupError> {
+    folder(path.parent().unwrap_or(path))?;
+    let mut file =
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed("create", path))?;
+    pass(from, &mut file).map_err(failed("write", path))
+}
+
+fn folder(path: &Path) -> Result<(), BackupError> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed("create", path))
+}
+
+fn pass(from: &mut dyn Read, into: &mut dyn io::Write) -> io::Result<(u64, String)> {
+    let (mut hasher, mut all, mut buffer) = (Sha256::new(), 0, vec![0; 1 << 16]);
+    loop {
+        let count = match from.read(&mut buffer) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            count => count?,
+        };
+        if count == 0 {
+            into.flush()?;
+            return Ok((all, loopwright_core::hash::hex(&hasher.finalize())));
+        }
+        hasher.update(&buffer[..count]);
+        into.write_all(&buffer[..count])?;
+        all += count as u64;
+    }
+}
+
+/// Whether a path that somebody else wrote stays inside the folder it is joined to.
+pub(super) fn is_inside(path: &str) -> bool {
+    !path.is_empty() && Path::new(path).components().all(|part| matches!(part, Component::Normal(_)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_that_lead_out_are_seen() {
+        assert!(is_inside("store.db") && is_inside("forge/a/repo.git/HEAD"));
+        for path in ["", "/etc/passwd", "../a", "a/../../b", "./a/.."] {
+            assert!(!is_inside(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn objects_are_copied_after_what_names_them() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["refs", "objects", "HEAD", "packed-refs"] {
+            fs::write(folder.path().join(name), name).expect("a file");
+        }
+        let names = names(folder.path()).expect("a listing");
+        assert_eq!(names, ["HEAD", "packed-refs", "refs", "objects"]);
+    }
+}
