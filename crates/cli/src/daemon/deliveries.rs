@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::error::CommandError;
 use loopwright::git::Git;
 use loopwright::triggers::{self, BoundWebhooks, Watched, WebhookOptions, Webhooks};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -16,6 +17,8 @@ pub(super) struct Deliveries {
     running: Option<Webhooks>,
     /// What was told last of a configuration that is not, or not wholly, in effect.
     told: Option<String>,
+    /// Events that loops wait for and nobody takes, as far as they were told of.
+    unheard: BTreeSet<String>,
 }
 
 /// A listener that has its address.
@@ -45,7 +48,7 @@ impl Bound {
         ears: &Arc<dyn triggers::Signals>,
     ) -> Deliveries {
         let running = self.bound.map(|bound| bound.serve(Arc::clone(clock), Arc::clone(ears)));
-        Deliveries { listen: self.listen, running, told: None }
+        Deliveries { listen: self.listen, running, told: None, unheard: BTreeSet::new() }
     }
 }
 
@@ -64,6 +67,24 @@ impl Deliveries {
     pub(super) async fn set(&self, git: &Git, watched: &[Watched]) {
         if let Some(running) = &self.running {
             running.set(git, watched).await;
+        }
+    }
+
+    /// Says once of each event that loops wait for and that is never taken, because its source has no secret here or nothing
+    /// listens.
+    pub(super) fn say_unheard(&mut self, watched: &[Watched], teller: &Teller) {
+        let taken: Vec<String> = self
+            .running
+            .as_ref()
+            .map(|running| running.options().secrets.keys().cloned().collect())
+            .unwrap_or_default();
+        for one in watched.iter().flat_map(|watched| &watched.loops) {
+            for event in one.on.webhook.iter().filter(|event| !taken.iter().any(|source| is_of(source, event))) {
+                let text = format!("{} waits for {event}, and no delivery of that is taken: {SET_UP}", one.name);
+                if self.unheard.insert(text.clone()) {
+                    teller.warn(&text);
+                }
+            }
         }
     }
 
@@ -101,6 +122,22 @@ impl Deliveries {
 
 const NO_SECRET: &str = "no delivery could be believed: there is no webhook secret";
 
+/// What is to do about an event that nobody takes.
+const SET_UP: &str = "`webhooks` in your own configuration has `listen` and the `secrets` of sources";
+
+/// Whether a source that has a secret sends an event: `github` all of its own, `generic.deploy` only that one.
+fn is_of(source: &str, event: &str) -> bool {
+    let (from, name) = event.split_once('.').unwrap_or((event, ""));
+    match source.split_once('.') {
+        None => from == "*" || from == source,
+        Some((kind, own)) => {
+            let is_own =
+                name == "*" || name.strip_prefix(own).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+            (from == "*" || from == kind) && is_own
+        }
+    }
+}
+
 /// What is left to do about an address.
 const RESTART: &str = "a restart of the daemon takes the configured address";
 
@@ -113,6 +150,17 @@ fn exposed(address: SocketAddr) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_source_sends_its_own_events_and_no_others() {
+        for event in ["github.push", "github.*", "github.workflow_run.failure", "*.push"] {
+            assert!(is_of("github", event) && !is_of("gitlab", &event.replace('*', "x")), "{event}");
+        }
+        assert!(["generic.deploy", "generic.*", "*.*"].iter().all(|event| is_of("generic.deploy", event)));
+        assert!(
+            ["generic.deployed", "generic.other", "github.deploy"].iter().all(|event| !is_of("generic.deploy", event))
+        );
+    }
 
     #[test]
     fn a_listener_beyond_loopback_is_told_of() {

@@ -176,6 +176,7 @@ impl House {
         self.watch.set(cx, &self.fleet.work_trees());
         let watched = self.fleet.watched();
         self.deliveries.set(self.engine.git(), &watched).await;
+        self.deliveries.say_unheard(&watched, &self.teller);
         self.triggers.set(watched).await;
     }
 

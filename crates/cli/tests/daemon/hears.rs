@@ -75,6 +75,15 @@ fn secrets_that_change_count_at_once_and_unreadable_ones_leave_those_from_before
 }
 
 #[test]
+fn a_loop_that_waits_for_what_nobody_takes_is_told_of() {
+    let world = World::new();
+    world.add("deaf", "check: none\non: { webhook: generic.deploy }\n", "@ maker\nsay hello\n");
+    let daemon = world.up();
+    daemon.wait_for("deaf waits for generic.deploy, and no delivery of that is taken");
+    daemon.stop();
+}
+
+#[test]
 fn a_listener_without_a_secret_is_refused() {
     let world = World::new();
     let told = world.run("up --listen 127.0.0.1:0").code(2);
