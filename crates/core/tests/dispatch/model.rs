@@ -101,3 +101,22 @@ proptest! {
         comes_to_rest(&mut world);
     }
 }
+
+/// Found by chance: one that comes into line late and has been due for long has others leave it what it needs.
+#[test]
+fn one_that_has_been_due_for_long_is_waited_for_also_by_those_who_come_with_it() {
+    let file =
+        |every_m, catch_up, priority| File { every_m, is_quiet: false, overlap: Overlap::Skip, catch_up, priority };
+    let files = vec![
+        (5, file(480, CatchUp::Once, 0)),
+        (1, file(15, CatchUp::Once, 1)),
+        (4, file(5, CatchUp::Once, 0)),
+        (2, file(15, CatchUp::All(2), 1)),
+    ];
+    let limits = Limits { total: 2, per_repo: 1, per_agent: [("claude".into(), 1)].into() };
+    let mut world = World::new(limits, files);
+    for op in [Op::Timer, Op::Jump(475), Op::End(0, RoundOutcome::Shipped, 0)] {
+        world.perform(op);
+    }
+    comes_to_rest(&mut world);
+}

@@ -92,14 +92,16 @@ pub(crate) fn check(world: &World, before: &Before, started: &[Start]) {
         return;
     }
     check_timer(world);
-    // One that has waited for very long may have others leave it what it needs.
-    let is_patient = before.values().all(|since_ms| world.now - since_ms < 10 * 60_000);
-    for key in world.loaded.keys() {
-        let why = world.why(key);
+    let whys: Vec<_> = world.loaded.keys().map(|key| (key, world.why(key))).collect();
+    // One that has waited for very long may have others leave it what it needs, also when it has just come into line.
+    let is_short = |since_ms: i64| world.now - since_ms < 10 * 60_000;
+    let is_patient = before.values().all(|since_ms| is_short(*since_ms))
+        && whys.iter().all(|(_, why)| !matches!(why, Why::Waiting { since_ms, .. } if !is_short(*since_ms)));
+    for (key, why) in &whys {
         let is_left = matches!(why, Why::Waiting { on: Hold::Nothing, .. });
         assert!(!is_left, "{key} could start and is left");
         if is_patient {
-            check_order(world, key, &why, before, started);
+            check_order(world, key, why, before, started);
         }
     }
 }

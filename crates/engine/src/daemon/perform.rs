@@ -25,9 +25,9 @@ pub(super) const AGAIN_MS: i64 = 5_000;
 const REWRITE_MAX_MS: i64 = 60_000;
 /// So long rows wait at most for others to come along.
 const PATIENCE: Duration = Duration::from_millis(5);
-/// A round that was left open is taken up again after a minute, then after twice as long each time, and so often.
+/// A round that was left open is taken up again after minutes, then after twice as long each time, up to an hour.
 const RETAKE_MS: i64 = 60_000;
-const RETAKES_MAX: u32 = 6;
+const DOUBLINGS_MAX: u32 = 6;
 /// A write of so many rows leaves memory behind that nothing needs for long: thousands of loops have just been read.
 const MANY_ROWS: usize = 1_000;
 
@@ -366,17 +366,17 @@ impl Desk {
         }
     }
 
-    /// The round stays open on record. Its loop's place stays taken as long as there is hope.
+    /// The round stays open on record, and its loop's place stays taken: no other round of the loop begins before it has ended.
+    /// Only one that nobody can go on with, ever, makes room.
     fn left(&mut self, number: u64, why: String, again: Again) {
         let now_ms = self.now_ms();
         let Some(slot) = self.rounds.get(number) else { return };
         let (key, round) = (slot.key.clone(), slot.round.clone().unwrap_or_default());
         slot.tries += 1;
         slot.is_parked = true;
-        let again_ms = now_ms.saturating_add(RETAKE_MS << slot.tries.min(RETAKES_MAX));
-        let is_hopeless = again == Again::Never || slot.tries >= RETAKES_MAX;
+        let again_ms = now_ms.saturating_add(RETAKE_MS << slot.tries.min(DOUBLINGS_MAX));
         self.told.tell(&News::Parked { key: key.clone(), round: round.clone(), why, again_ms });
-        if is_hopeless {
+        if again == Again::Never {
             return self.vacated(number);
         }
         self.agenda.put(again_ms, Errand::Retake { key, round });

@@ -270,3 +270,26 @@ async fn a_round_by_hand_that_was_left_open_keeps_its_loops_place_and_is_taken_t
     assert!(show.rounds().await.iter().all(|round| round.ended_ms.is_some()));
     show.close().await;
 }
+
+#[tokio::test]
+async fn a_round_whose_end_cannot_be_written_keeps_its_loops_place_for_as_long_as_that_takes() {
+    let (stage, faults, mut show) = stage().await;
+    stage.troop.troupe.play("look", Play::Hang);
+    stage.at(HOUR);
+    stage.troop.troupe.begun_times(1).await;
+    faults.before.store(u32::MAX, Ordering::SeqCst);
+    stage.troop.troupe.let_go();
+    show.ear.hears("parked look").await;
+    for tries in 1..12 {
+        stage.at(HOUR + tries * 3 * HOUR);
+        show.ear.hears("parked look").await;
+    }
+    assert_eq!((show.ear.count("started look"), show.ear.count("ended look")), (1, 0));
+    faults.before.store(0, Ordering::SeqCst);
+    stage.at(48 * HOUR);
+    show.ear.hears("ended look").await;
+    show.settled().await;
+    let rounds = show.rounds().await;
+    assert!(matches!(rounds.as_slice(), [only] if only.ended_ms.is_some()), "{rounds:?}");
+    show.close().await;
+}
