@@ -1,7 +1,7 @@
 //! What must hold whatever happens: once per occurrence, every due in exactly one place, limits and locks, order, and a
 //! timer that is set.
 
-use super::world::{BASE_MS, Era, World, holds_with, is_quiet_at, locks_items, meet};
+use super::world::{BASE_MS, Era, World, holds, holds_with, is_quiet_at, locks_items, meet};
 use loopwright_core::dispatch::{Fate, Hold, LoopKey, Start, Why};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -93,17 +93,24 @@ pub(crate) fn check(world: &World, before: &Before, started: &[Start]) {
     }
     check_timer(world);
     let whys: Vec<_> = world.loaded.keys().map(|key| (key, world.why(key))).collect();
-    // One that has waited for very long may have others leave it what it needs, also when it has just come into line.
-    let is_short = |since_ms: i64| world.now - since_ms < 10 * 60_000;
-    let is_patient = before.values().all(|since_ms| is_short(*since_ms))
-        && whys.iter().all(|(_, why)| !matches!(why, Why::Waiting { since_ms, .. } if !is_short(*since_ms)));
+    // One that has waited for very long may have others leave it what it needs.
+    let is_patient = before.values().all(|since_ms| is_short(world, *since_ms));
     for (key, why) in &whys {
         let is_left = matches!(why, Why::Waiting { on: Hold::Nothing, .. });
         assert!(!is_left, "{key} could start and is left");
-        if is_patient {
+        // The same when it has come into line with this step, for those who need what it needs.
+        let leaves_to = |other: &LoopKey, why: &Why| {
+            let is_long = matches!(why, Why::Waiting { since_ms, .. } if !is_short(world, *since_ms));
+            is_long && other != *key && holds(key).iter().any(|need| holds(other).iter().any(|held| meet(held, need)))
+        };
+        if is_patient && !whys.iter().any(|(other, why)| leaves_to(other, why)) {
             check_order(world, key, why, before, started);
         }
     }
+}
+
+fn is_short(world: &World, since_ms: i64) -> bool {
+    world.now - since_ms < 10 * 60_000
 }
 
 /// Every due of every era up to the mark has one receipt, in order; none has two, none is invented, none is before the
