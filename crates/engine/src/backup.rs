@@ -80,7 +80,16 @@ struct Manifest {
     version: String,
     at_ms: i64,
     events: i64,
+    #[serde(flatten)]
+    content: Content,
+}
+
+/// What a copy holds.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Content {
     files: Vec<Kept>,
+    /// Also those that are empty: git takes a folder without some of them for none of its own.
+    folders: Vec<String>,
 }
 
 /// One file of a copy.
@@ -93,12 +102,13 @@ struct Kept {
 
 impl Manifest {
     fn copied(&self, folder: &Path) -> Copied {
-        let bytes = self.files.iter().map(|file| file.bytes).sum();
-        Copied { folder: folder.to_owned(), files: self.files.len(), bytes, events: self.events, at_ms: self.at_ms }
+        let files = &self.content.files;
+        let bytes = files.iter().map(|file| file.bytes).sum();
+        Copied { folder: folder.to_owned(), files: files.len(), bytes, events: self.events, at_ms: self.at_ms }
     }
 }
 
-fn failed<'p>(what: &'static str, path: &'p Path) -> impl FnOnce(io::Error) -> BackupError + use<'p> {
+fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BackupError + use<> {
     let path = path.to_owned();
     move |source| BackupError::File { what, path, source }
 }
@@ -113,15 +123,15 @@ pub async fn make(store: &dyn Store, state: &Path, into: &Path, now_ms: i64) -> 
     store.copy_into(&draft.0.join(STORE)).await?;
     let events = whole(&draft.0.join(STORE)).await?;
     let (state, folder) = (state.to_owned(), draft.0.clone());
-    let files = blocking(move || {
-        let mut files = vec![copy::look_at(&folder, STORE)?];
+    let content = blocking(move || {
+        let mut content = Content { files: vec![copy::look_at(&folder, STORE)?], folders: Vec::new() };
         for part in copy::parts(&state)? {
-            copy::tree(&state, &folder, &part, &mut files)?;
+            copy::tree(&state, &folder, &part, &mut content)?;
         }
-        Ok(files)
+        Ok(content)
     });
-    let (files, version) = (files.await?, env!("CARGO_PKG_VERSION").to_owned());
-    let manifest = Manifest { schema: SCHEMA, version, at_ms: now_ms, events, files };
+    let (content, version) = (content.await?, env!("CARGO_PKG_VERSION").to_owned());
+    let manifest = Manifest { schema: SCHEMA, version, at_ms: now_ms, events, content };
     let text = serde_json::to_vec_pretty(&manifest).expect("a manifest is plain data");
     copy::write(&draft.0.join(MANIFEST), &mut text.as_slice())?;
     draft.take_place(into)?;
@@ -138,7 +148,11 @@ pub async fn restore(from: &Path, state: &Path) -> Result<Copied, BackupError> {
     let draft = Draft::beside(state)?;
     let (from, folder) = (from.to_owned(), draft.0.clone());
     let manifest = blocking(move || {
-        manifest.files.iter().try_for_each(|kept| bring_back(&from, &folder, kept))?;
+        manifest.content.files.iter().try_for_each(|kept| bring_back(&from, &folder, kept))?;
+        for path in &manifest.content.folders {
+            is_inside(path)?;
+            copy::folder(&folder.join(path))?;
+        }
         Ok(manifest)
     });
     let manifest = manifest.await?;
@@ -153,15 +167,19 @@ pub async fn restore(from: &Path, state: &Path) -> Result<Copied, BackupError> {
 
 fn bring_back(from: &Path, folder: &Path, kept: &Kept) -> Result<(), BackupError> {
     let damaged = |why: String| BackupError::Damaged { path: kept.path.clone(), why };
-    if !copy::is_inside(&kept.path) {
-        return Err(damaged("has a name that leads out of the folder".to_owned()));
-    }
+    is_inside(&kept.path)?;
     let mut file = copy::open(&from.join(&kept.path)).map_err(|error| damaged(format!("cannot be read: {error}")))?;
     let (bytes, sha256) = copy::write(&folder.join(&kept.path), &mut file)?;
     match bytes == kept.bytes && sha256 == kept.sha256 {
         true => Ok(()),
         false => Err(damaged("is not what was copied".to_owned())),
     }
+}
+
+/// Refuses a path that somebody wrote into the copy and that leads elsewhere.
+fn is_inside(path: &str) -> Result<(), BackupError> {
+    let why = || "has a name that leads out of the folder".to_owned();
+    if copy::is_inside(path) { Ok(()) } else { Err(BackupError::Damaged { path: path.to_owned(), why: why() }) }
 }
 
 /// Files are many, and whoever waits for the disk waits on a thread of its own.

@@ -46,6 +46,26 @@ fn a_waiting_round_is_backed_up_beside_a_daemon_and_ships_after_its_state_was_lo
 }
 
 #[test]
+fn branches_of_any_name_are_kept_and_drafts_of_a_forge_are_not() {
+    let world = World::new();
+    drop(world.run("run look").success());
+    let forge = world.env.state().join("forge/house");
+    for path in ["repo.git/refs/heads/tmp", "repo.git/refs/heads/lock", "tmp/draft", "lock"] {
+        let path = forge.join(path);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+        fs::write(path, "x").expect("a file");
+    }
+    fs::create_dir_all(forge.join("repo.git/refs/tags")).expect("a folder");
+    let folder = backed_up(&world);
+    let other = world.env.root().join("other");
+    drop(world.run(&format!("restore {} --state {}", folder.display(), other.display())).success());
+    assert!(other.join("forge/house/repo.git/refs/tags").is_dir(), "git wants folders that are empty too");
+    let kept = other.join("forge/house");
+    assert!(kept.join("repo.git/refs/heads/tmp").is_file() && kept.join("repo.git/refs/heads/lock").is_file());
+    assert!(!kept.join("tmp").exists() && !kept.join("lock").exists());
+}
+
+#[test]
 fn a_backup_that_is_not_whole_restores_nothing() {
     let world = World::new();
     drop(world.run("run look").success());

@@ -1,6 +1,6 @@
 //! Files, one by one: which are copied, in which order, and what is known of each afterwards.
 
-use super::{BackupError, Kept, failed};
+use super::{BackupError, Content, Kept, failed};
 use sha2::{Digest as _, Sha256};
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -13,7 +13,7 @@ const PARTS: [&str; 6] = ["STOP", "reports", "transcripts", "evidence", "baselin
 /// The folder of workspaces, of which the engine's own repositories are copied: candidates are there.
 const WORKSPACES: &str = "workspaces";
 const ENGINE_REPO: &str = "engine.git";
-/// What is on its way, and is nothing yet.
+/// What a local forge has on its way there, and is nothing yet.
 const DRAFTS: [&str; 2] = ["tmp", "lock"];
 
 /// What of a state folder is copied, as paths within it.
@@ -43,8 +43,14 @@ fn text(name: &OsString, folder: &Path) -> Result<String, BackupError> {
     name.to_str().map(str::to_owned).ok_or_else(odd)
 }
 
+/// By its whole path: deeper down, a branch may be called so.
+fn is_draft(path: &str) -> bool {
+    let parts: Vec<&str> = path.split('/').collect();
+    matches!(parts.as_slice(), ["forge", _, name] if DRAFTS.contains(name))
+}
+
 /// Copies a file, or a folder with everything in it. What goes away meanwhile is gone.
-pub(super) fn tree(state: &Path, into: &Path, path: &str, files: &mut Vec<Kept>) -> Result<(), BackupError> {
+pub(super) fn tree(state: &Path, into: &Path, path: &str, content: &mut Content) -> Result<(), BackupError> {
     let source = state.join(path);
     let about = match fs::symlink_metadata(&source) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -52,11 +58,12 @@ pub(super) fn tree(state: &Path, into: &Path, path: &str, files: &mut Vec<Kept>)
     };
     if about.is_dir() {
         for name in names(&source)? {
-            let name = text(&name, &source)?;
-            if !DRAFTS.contains(&name.as_str()) {
-                tree(state, into, &format!("{path}/{name}"), files)?;
+            let inner = format!("{path}/{}", text(&name, &source)?);
+            if !is_draft(&inner) {
+                tree(state, into, &inner, content)?;
             }
         }
+        content.folders.push(path.to_owned());
         return folder(&into.join(path));
     }
     let mut file = match open(&source) {
@@ -64,7 +71,7 @@ pub(super) fn tree(state: &Path, into: &Path, path: &str, files: &mut Vec<Kept>)
         file => file.map_err(failed("read", &source))?,
     };
     let (bytes, sha256) = write(&into.join(path), &mut file)?;
-    files.push(Kept { path: path.to_owned(), bytes, sha256 });
+    content.files.push(Kept { path: path.to_owned(), bytes, sha256 });
     Ok(())
 }
 
@@ -98,7 +105,8 @@ pub(super) fn write(path: &Path, from: &mut dyn Read) -> Result<(u64, String), B
     pass(from, &mut file).map_err(failed("write", path))
 }
 
-fn folder(path: &Path) -> Result<(), BackupError> {
+/// A private folder, with those around it.
+pub(super) fn folder(path: &Path) -> Result<(), BackupError> {
     DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(failed("create", path))
 }
 
