@@ -68,7 +68,7 @@ impl Soak {
 
     pub(crate) fn run(&self) -> Result<(), String> {
         let mut build = cargo();
-        build.args(["build", "--quiet", "-p", "loopwright-cli"]);
+        build.args(["build", "--quiet", "-p", "loopwright-cli", "--features", "hostile"]);
         command::run(build)?;
         if self.kills > 0 {
             self.kill_runs()?;

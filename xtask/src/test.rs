@@ -56,7 +56,10 @@ const STEPS: &[Step] = &[
     Step {
         name: "build",
         when: When::Always,
-        work: Work::Cargo { words: &["build", "--workspace", "--bins"], env: &[] },
+        work: Work::Cargo {
+            words: &["build", "--workspace", "--bins", "--features", "loopwright-cli/hostile"],
+            env: &[],
+        },
     },
     Step {
         name: "tests",

@@ -2,30 +2,21 @@
 //! permits is decided by the engine, and a gate cannot raise it.
 
 use crate::level::LoopLevel;
+use crate::words::worded;
 use serde::{Deserialize, Serialize};
 
-/// How much could go wrong if the action is wrong.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Risk {
-    /// Small and easily undone.
-    Low,
-    /// Worth a look.
-    #[default]
-    Medium,
-    /// Touches something sensitive, or much at once.
-    High,
-}
-
-impl Risk {
-    /// The word used in JSON and on screens.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Low => "low",
-            Self::Medium => "medium",
-            Self::High => "high",
-        }
+worded! {
+    /// How much could go wrong if the action is wrong.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Risk {
+        /// Small and easily undone.
+        Low = "low",
+        /// Worth a look.
+        #[default]
+        Medium = "medium",
+        /// Touches something sensitive, or much at once.
+        High = "high",
     }
 }
 

@@ -31,6 +31,7 @@ pub mod secrets;
 pub mod spec;
 pub mod units;
 pub mod verdict;
+mod words;
 
 /// A boxed future, so that traits which cross crate walls stay object-safe and free of any runtime.
 pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -2,6 +2,7 @@
 //! What is remembered is data and never an instruction; keeping it is the store's.
 
 use crate::outbox::plain_text;
+use crate::words::worded;
 use serde::{Deserialize, Serialize};
 
 /// The file of a role's outbox that holds what later rounds should know, a JSON object a line. It is no outbox item.
@@ -21,32 +22,23 @@ const DAYS_MAX: u32 = 365;
 /// Of each problem with a file, so much is told.
 const PROBLEMS_MAX: usize = 5;
 
-/// What kind of thing is remembered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum MemoryKind {
-    /// How something is.
-    Fact,
-    /// What was decided, and by whom.
-    Decision,
-    /// What did not work, and why.
-    Failure,
-    /// Anything else.
-    Note,
+worded! {
+    /// What kind of thing is remembered.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum MemoryKind {
+        /// How something is.
+        Fact = "fact",
+        /// What was decided, and by whom.
+        Decision = "decision",
+        /// What did not work, and why.
+        Failure = "failure",
+        /// Anything else.
+        Note = "note",
+    }
 }
 
 impl MemoryKind {
-    /// The word used in the store, in JSON and on screens.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Fact => "fact",
-            Self::Decision => "decision",
-            Self::Failure => "failure",
-            Self::Note => "note",
-        }
-    }
-
     /// How many days it is kept when nobody says.
     #[must_use]
     pub fn days(self) -> u32 {

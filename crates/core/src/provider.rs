@@ -4,6 +4,7 @@
 mod reset;
 mod words;
 
+use crate::words::worded;
 pub use reset::{is_reset, reset_in};
 
 use serde::{Deserialize, Serialize};
@@ -46,64 +47,35 @@ impl ProviderTrouble {
     }
 }
 
-/// Sorts of trouble.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TroubleKind {
-    /// The key or the sign-in is not accepted (401, 403).
-    Auth,
-    /// Too many requests for now (429, a subscription's limit until its reset).
-    RateLimited,
-    /// The account has no credit left; time alone does not help.
-    Quota,
-    /// The provider has too much to do (503, 529).
-    Overloaded,
-    /// The provider broke (other 5xx).
-    Server,
-    /// The provider was not reached, or the line was cut.
-    Network,
-    /// The conversation no longer fits into the model.
-    Context,
-    /// The model declined to answer.
-    Declined,
-    /// The request itself is wrong: an unknown model, an option that is gone.
-    BadRequest,
-    /// The agent ended without saying how it went.
-    Unclear,
+worded! {
+    /// Sorts of trouble.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum TroubleKind {
+        /// The key or the sign-in is not accepted (401, 403).
+        Auth = "auth",
+        /// Too many requests for now (429, a subscription's limit until its reset).
+        RateLimited = "rate-limited",
+        /// The account has no credit left; time alone does not help.
+        Quota = "quota",
+        /// The provider has too much to do (503, 529).
+        Overloaded = "overloaded",
+        /// The provider broke (other 5xx).
+        Server = "server",
+        /// The provider was not reached, or the line was cut.
+        Network = "network",
+        /// The conversation no longer fits into the model.
+        Context = "context",
+        /// The model declined to answer.
+        Declined = "declined",
+        /// The request itself is wrong: an unknown model, an option that is gone.
+        BadRequest = "bad-request",
+        /// The agent ended without saying how it went.
+        Unclear = "unclear",
+    }
 }
 
 impl TroubleKind {
-    /// Every sort.
-    pub const ALL: [Self; 10] = [
-        Self::Auth,
-        Self::RateLimited,
-        Self::Quota,
-        Self::Overloaded,
-        Self::Server,
-        Self::Network,
-        Self::Context,
-        Self::Declined,
-        Self::BadRequest,
-        Self::Unclear,
-    ];
-
-    /// The word in reports and JSON.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Auth => "auth",
-            Self::RateLimited => "rate-limited",
-            Self::Quota => "quota",
-            Self::Overloaded => "overloaded",
-            Self::Server => "server",
-            Self::Network => "network",
-            Self::Context => "context",
-            Self::Declined => "declined",
-            Self::BadRequest => "bad-request",
-            Self::Unclear => "unclear",
-        }
-    }
-
     /// The sort that an HTTP status stands for, where nothing better is known.
     #[must_use]
     pub fn of_status(status: u16) -> Self {
@@ -114,23 +86,6 @@ impl TroubleKind {
             503 | 529 => Self::Overloaded,
             500.. => Self::Server,
             _ => Self::BadRequest,
-        }
-    }
-
-    /// Whether another agent, or another model, may do better at once. A model that declined is not gone round.
-    #[must_use]
-    pub fn another_may_cure(self) -> bool {
-        match self {
-            Self::Auth
-            | Self::RateLimited
-            | Self::Quota
-            | Self::Overloaded
-            | Self::Server
-            | Self::Network
-            | Self::Context
-            | Self::BadRequest
-            | Self::Unclear => true,
-            Self::Declined => false,
         }
     }
 

@@ -255,15 +255,15 @@ fn texts_that_are_not_agreed_json_are_malformed() {
         malformed: not JSON as agreed: trailing characters at line 1 column 392
         malformed: not JSON as agreed: expected value at line 1 column 1
         malformed: not JSON as agreed: expected value at line 1 column 1
-        malformed: not JSON as agreed: the key "verdict" is there twice at line 1 column 69
-        malformed: not JSON as agreed: the key "gate" is there twice at line 1 column 286
+        malformed: not JSON as agreed: the key `verdict` twice at line 1 column 76
+        malformed: not JSON as agreed: the key `gate` twice at line 1 column 294
         malformed: not JSON as agreed: expected value at line 1 column 128
         malformed: not JSON as agreed: number out of range at line 1 column 132
         malformed: not JSON as agreed: unexpected end of hex escape at line 1 column 78
         malformed: not UTF-8: invalid utf-8 sequence of 1 bytes from index 390
         malformed: `summary` is a list, not a string
-        malformed: not JSON as agreed: nested deeper than 16 at line 1 column 87
-        malformed: not JSON as agreed: nested deeper than 16 at line 1 column 17
+        malformed: not JSON as agreed: nested too deep at line 1 column 87
+        malformed: not JSON as agreed: nested too deep at line 1 column 17
     "#]]
     .assert_eq(&(lines.join("\n") + "\n"));
 }

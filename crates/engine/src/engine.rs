@@ -9,11 +9,9 @@ use crate::egress::{Provider, Ways};
 use crate::error::EngineError;
 use crate::git::{Git, UserRepo};
 use crate::ground::Ground;
-use crate::known::Known;
 use crate::known_secrets::KnownSecrets;
 use crate::live::Live;
 use crate::places::Places;
-use crate::probe::{self, Settled};
 use crate::proc::Proc;
 use crate::purse::Purse;
 use crate::room::{KeepOut, Rooms, Walls};
@@ -125,10 +123,6 @@ pub struct Engine {
     pub(crate) live: Live,
     /// What agents use right now.
     pub(crate) purse: Purse,
-    /// Items that probes need not ask the store about.
-    pub(crate) settled: Settled,
-    /// What git need not be asked again.
-    pub(crate) known: Known,
     /// What this host holds, told or tried once.
     host: Arc<tokio::sync::OnceCell<Host>>,
     /// One preparation of a base at a time, whichever loop asks.
@@ -161,8 +155,6 @@ impl Engine {
             proc,
             live: Live::default(),
             purse: Purse::default(),
-            settled: Settled::default(),
-            known: Known::default(),
             host,
             bases: Arc::default(),
             setups: Arc::default(),
@@ -227,12 +219,7 @@ impl Engine {
     pub(crate) async fn append(&self, batch: Batch) -> Result<i64, StoreError> {
         let seam = &self.settings.seam;
         seam.before("store.append").map_err(injected)?;
-        let speaks_of_items = probe::speaks_of_items(&batch.changes);
-        let appended = self.store.append(batch).await;
-        if speaks_of_items {
-            self.settled.forget();
-        }
-        let index = appended?;
+        let index = self.store.append(batch).await?;
         seam.after("store.append").map_err(injected)?;
         Ok(index)
     }

@@ -6,6 +6,7 @@ use crate::error::EngineError;
 use crate::places::PlaceError;
 use crate::store::{Aged, AgedBefore, Batch, Change, RoundRow, Store};
 use crate::workspace;
+use loopwright_core::worded;
 use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,35 +28,20 @@ pub enum GcMode {
     List,
 }
 
-/// What kind of thing was removed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum GcKind {
-    /// The private checkout of an ended round.
-    Workspace,
-    /// One that another round would have reset; without it that round writes every file.
-    Slot,
-    /// A commit made ready for workspaces; it is made again when it is needed.
-    Base,
-    /// What a round's agents wrote.
-    Transcripts,
-    /// A round's report; it can be made again from the journal.
-    Report,
-    /// Kept bytes that no open round can refer to.
-    Evidence,
-}
-
-impl GcKind {
-    /// The word used in JSON and on screens.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Workspace => "workspace",
-            Self::Slot => "slot",
-            Self::Base => "base",
-            Self::Transcripts => "transcripts",
-            Self::Report => "report",
-            Self::Evidence => "evidence",
-        }
+worded! {
+    /// What kind of thing was removed.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum GcKind {
+        /// The private checkout of an ended round.
+        Workspace = "workspace",
+        /// A commit made ready for workspaces; it is made again when it is needed.
+        Base = "base",
+        /// What a round's agents wrote.
+        Transcripts = "transcripts",
+        /// A round's report; it can be made again from the journal.
+        Report = "report",
+        /// Kept bytes that no open round can refer to.
+        Evidence = "evidence",
     }
 }
 
@@ -147,7 +133,6 @@ impl Engine {
                 found.push((GcKind::Workspace, path));
             }
         }
-        found.extend(workspace::left_slots(self.places.root()).into_iter().map(|path| (GcKind::Slot, path)));
         // Nobody may ask for a base while it goes.
         let _none_is_made = self.bases.lock().await;
         found.extend(workspace::unused_bases(self.places.root()).into_iter().map(|path| (GcKind::Base, path)));
@@ -212,7 +197,6 @@ fn remove_all(found: Vec<(GcKind, PathBuf)>, mode: GcMode) -> Swept {
 fn remove(kind: GcKind, path: &Path) -> Result<(), EngineError> {
     let gone = match kind {
         GcKind::Workspace => return Ok(workspace::remove_left(path)?),
-        GcKind::Slot => return Ok(workspace::remove_slot(path)?),
         GcKind::Base => return Ok(workspace::remove_base(path)?),
         GcKind::Transcripts => workspace::remove_tree(path),
         GcKind::Report | GcKind::Evidence => fs::remove_file(path),

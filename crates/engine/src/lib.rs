@@ -95,7 +95,6 @@ pub mod gates;
 pub mod gc;
 pub mod git;
 pub mod ground;
-mod known;
 pub mod known_secrets;
 mod live;
 mod loop_engine;

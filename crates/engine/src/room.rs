@@ -346,13 +346,6 @@ impl Rooms {
         mounts.chain(vars).chain(caches).chain([format!("{:?}", self.path)]).collect()
     }
 
-    /// The same, with one more variable for every program.
-    #[must_use]
-    pub fn with_var(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
-        self.vars.insert(name.into(), value.into());
-        self
-    }
-
     /// Whether the kernel holds what is started in these rooms.
     #[must_use]
     pub fn walls(&self) -> Walls {

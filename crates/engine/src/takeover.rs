@@ -11,6 +11,7 @@ use crate::round::Bindings;
 use crate::store::StoreError;
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::{Broke, Event, Phase, Round, Started};
+use loopwright_core::worded;
 
 /// Binds recorded rounds to agents again.
 pub trait Rebind: Send + Sync {
@@ -19,26 +20,16 @@ pub trait Rebind: Send + Sync {
     fn rebind(&self, engine: &Engine, started: &Started) -> (Engine, Bindings);
 }
 
-/// What was done with a round.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Takeover {
-    /// It was left by a dead engine, and was taken to its rest.
-    Recovered,
-    /// Its question expired.
-    Expired,
-    /// It was suspended, and goes on.
-    Resumed,
-}
-
-impl Takeover {
-    /// The word for people.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Recovered => "recovered",
-            Self::Expired => "expired",
-            Self::Resumed => "resumed",
-        }
+worded! {
+    /// What was done with a round.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Takeover {
+        /// It was left by a dead engine, and was taken to its rest.
+        Recovered = "recovered",
+        /// Its question expired.
+        Expired = "expired",
+        /// It was suspended, and goes on.
+        Resumed = "resumed",
     }
 }
 

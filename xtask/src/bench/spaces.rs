@@ -15,12 +15,11 @@ pub(super) const FILES_LARGE: usize = 100_000;
 const ROUNDS: usize = 5;
 
 /// What is timed of a workspace, in the order in which it happens.
-const ORDERS: [(&str, &str); 6] = [
+const ORDERS: [(&str, &str); 5] = [
     ("overlay", "workspace ready"),
     ("run", "… and /bin/true run in it, walls and all"),
     ("seal", "seal of 10 changed files"),
     ("view", "view of the sealed commit for a gate"),
-    ("reset", "without overlays: ready, by a reset after 10 changed files"),
     ("copy", "without overlays: ready, as a new copy"),
 ];
 
@@ -61,8 +60,6 @@ impl World {
         // The first workspace of a base makes its layers; that is told apart.
         let first = seconds(&worker.ask("overlay")?);
         worker.ask("discard")?;
-        worker.ask("slot")?;
-        leave(&mut worker)?;
         Ok(Self {
             files,
             medium,
@@ -81,8 +78,7 @@ impl World {
         for (at, (order, _)) in ORDERS.into_iter().enumerate() {
             match order {
                 "seal" => drop(self.worker.ask("change")?),
-                "reset" => drop(self.worker.ask("discard")?),
-                "copy" => leave(&mut self.worker)?,
+                "copy" => drop(self.worker.ask("discard")?),
                 _ => {}
             }
             let answer = self.worker.ask(order)?;
@@ -127,11 +123,6 @@ impl World {
         }
         section.note("first workspace of the base, once", super::table::time(self.first))
     }
-}
-
-/// Changes the workspace and leaves its checkout to be reset.
-fn leave(worker: &mut Worker) -> Result<(), String> {
-    ["change", "back", "discard"].into_iter().try_for_each(|order| worker.ask(order).map(drop))
 }
 
 fn growth(worlds: &[World]) -> Section {

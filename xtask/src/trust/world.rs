@@ -314,7 +314,7 @@ fn shipped(place: &Place, program: &Program, said: &Value) -> Result<bool, Strin
 /// Builds the program and finds what runs need.
 pub(super) fn tools(heldout: HeldOut) -> Result<Tools, String> {
     let mut build = command::cargo();
-    build.args(["build", "--quiet", "-p", "loopwright-cli"]);
+    build.args(["build", "--quiet", "-p", "loopwright-cli", "--features", "hostile"]);
     command::run(build)?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| command::root().join("target"), PathBuf::from);
     let mut ask = command::program("rustc");

@@ -2,47 +2,35 @@
 
 use super::Reservation;
 use crate::units::Usd;
+use crate::words::worded;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a ceiling is laid on, from the narrowest to the widest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Scope {
-    /// One start of an agent in a role.
-    Role,
-    /// All starts of one attempt.
-    Attempt,
-    /// One round.
-    Round,
-    /// One item over all its rounds.
-    Item,
-    /// One loop's day.
-    Day,
-    /// One repository's day.
-    RepoDay,
-    /// The day of everything in the store.
-    FleetDay,
-    /// The month of everything in the store.
-    FleetMonth,
+worded! {
+    /// What a ceiling is laid on, from the narrowest to the widest.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Scope {
+        /// One start of an agent in a role.
+        Role = "role",
+        /// All starts of one attempt.
+        Attempt = "attempt",
+        /// One round.
+        Round = "round",
+        /// One item over all its rounds.
+        Item = "item",
+        /// One loop's day.
+        Day = "day",
+        /// One repository's day.
+        RepoDay = "repo-day",
+        /// The day of everything in the store.
+        FleetDay = "fleet-day",
+        /// The month of everything in the store.
+        FleetMonth = "fleet-month",
+    }
 }
 
 impl Scope {
-    /// The word in reports and JSON.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Role => "role",
-            Self::Attempt => "attempt",
-            Self::Round => "round",
-            Self::Item => "item",
-            Self::Day => "day",
-            Self::RepoDay => "repo-day",
-            Self::FleetDay => "fleet-day",
-            Self::FleetMonth => "fleet-month",
-        }
-    }
-
     /// Whose money it is, for people.
     #[must_use]
     pub fn label(self) -> &'static str {

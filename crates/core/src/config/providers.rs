@@ -5,38 +5,25 @@ use crate::spec::AgentUse;
 use crate::spec::problem::ProblemKind;
 use crate::spec::reader::value::{At, Fields, Findings};
 use crate::spec::source::Place;
+use crate::words::worded;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 
-/// Which header a provider wants its key in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum KeyStyle {
-    /// `Authorization: Bearer KEY`.
-    #[default]
-    Bearer,
-    /// `x-api-key: KEY`.
-    XApiKey,
-    /// `x-goog-api-key: KEY`.
-    XGoogApiKey,
-    /// `api-key: KEY`.
-    ApiKey,
-}
-
-impl KeyStyle {
-    /// The word for it in configuration files.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Bearer => "bearer",
-            Self::XApiKey => "x-api-key",
-            Self::XGoogApiKey => "x-goog-api-key",
-            Self::ApiKey => "api-key",
-        }
+worded! {
+    /// Which header a provider wants its key in.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum KeyStyle {
+        /// `Authorization: Bearer KEY`.
+        #[default]
+        Bearer = "bearer",
+        /// `x-api-key: KEY`.
+        XApiKey = "x-api-key",
+        /// `x-goog-api-key: KEY`.
+        XGoogApiKey = "x-goog-api-key",
+        /// `api-key: KEY`.
+        ApiKey = "api-key",
     }
-
-    /// Every style.
-    pub const ALL: [Self; 4] = [Self::Bearer, Self::XApiKey, Self::XGoogApiKey, Self::ApiKey];
 }
 
 /// Where a key is found.

@@ -1,6 +1,7 @@
 //! What became of a due moment: one word, one reason, for one occurrence or for a run of them that ended alike.
 
 use super::LoopKey;
+use crate::words::worded;
 use std::sync::Arc;
 
 /// What became of an occurrence. Each ends in exactly one receipt; one that still waits has none.
@@ -28,77 +29,32 @@ pub struct Receipt {
     pub at_ms: i64,
 }
 
-/// The word of a receipt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Fate {
-    /// A round was born.
-    Started,
-    /// A later occurrence stands for it.
-    Coalesced,
-    /// It came while nobody looked, or fell out of a full line.
-    Missed,
-    /// A round of the loop was still running.
-    Overlap,
-    /// It fell into quiet hours.
-    Quiet,
-    /// The loop was paused.
-    Paused,
-    /// Everything was stopped, or the loop was taken away.
-    Stopped,
-    /// The probe found nothing to do.
-    NoWork,
-    /// As many proposals were open as the loop may have.
-    OpenMax,
-    /// The loop was backing off.
-    Backoff,
-    /// It could not be started.
-    Failed,
-}
-
-impl Fate {
-    /// Every word, for tables.
-    pub const ALL: [Self; 11] = [
-        Self::Started,
-        Self::Coalesced,
-        Self::Missed,
-        Self::Overlap,
-        Self::Quiet,
-        Self::Paused,
-        Self::Stopped,
-        Self::NoWork,
-        Self::OpenMax,
-        Self::Backoff,
-        Self::Failed,
-    ];
-
-    /// The word in the store, in JSON and on screens.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Started => "started",
-            Self::Coalesced => "coalesced",
-            Self::Missed => "missed",
-            Self::Overlap => "overlap",
-            Self::Quiet => "quiet",
-            Self::Paused => "paused",
-            Self::Stopped => "stopped",
-            Self::NoWork => "no-work",
-            Self::OpenMax => "open-max",
-            Self::Backoff => "backoff",
-            Self::Failed => "failed",
-        }
-    }
-
-    /// Reads the word back.
-    #[must_use]
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|fate| fate.word() == word)
-    }
-}
-
-impl std::fmt::Display for Fate {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.word())
+worded! {
+    /// The word of a receipt.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Fate {
+        /// A round was born.
+        Started = "started",
+        /// A later occurrence stands for it.
+        Coalesced = "coalesced",
+        /// It came while nobody looked, or fell out of a full line.
+        Missed = "missed",
+        /// A round of the loop was still running.
+        Overlap = "overlap",
+        /// It fell into quiet hours.
+        Quiet = "quiet",
+        /// The loop was paused.
+        Paused = "paused",
+        /// Everything was stopped, or the loop was taken away.
+        Stopped = "stopped",
+        /// The probe found nothing to do.
+        NoWork = "no-work",
+        /// As many proposals were open as the loop may have.
+        OpenMax = "open-max",
+        /// The loop was backing off.
+        Backoff = "backoff",
+        /// It could not be started.
+        Failed = "failed",
     }
 }
 

@@ -1,7 +1,9 @@
-//! Reads JUnit XML reports: test ids with their end. A small pull scanner with caps, since the report was written by the
-//! maker's code: no document type, no entities but the five, no namespaces, no schema.
+//! Reads JUnit XML reports: test ids with their end. The report was written by the maker's code, so its size, its depth and the
+//! number of its tests are limited, and a document type, the only way to define entities, is refused.
 
 use super::counts::{Seen, TestEnd};
+use quick_xml::events::{BytesStart, Event};
+use quick_xml::{Reader, XmlVersion};
 
 /// Largest report that is read.
 const BYTES_MAX: usize = 32 << 20;
@@ -44,66 +46,44 @@ pub fn read(bytes: &[u8]) -> Result<Seen, JunitError> {
         return Err(JunitError::TooLarge);
     }
     let text = std::str::from_utf8(bytes).map_err(|_| JunitError::NotText)?;
-    let mut reader = Reader::default();
-    let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
-    while let Some(at) = rest.find('<') {
-        rest = reader.markup(&rest[at..])?;
+    let mut xml = Reader::from_str(text.strip_prefix('\u{feff}').unwrap_or(text));
+    xml.config_mut().expand_empty_elements = true;
+    let mut report = Report::default();
+    loop {
+        match xml.read_event().map_err(|_| JunitError::Malformed)? {
+            Event::Start(tag) => report.open(&tag)?,
+            Event::End(tag) => report.close(tag.name().as_ref())?,
+            Event::DocType(_) => return Err(JunitError::Doctype),
+            Event::Eof if report.depth > 0 => return Err(JunitError::Malformed),
+            Event::Eof if report.saw_suite => return Ok(report.seen),
+            Event::Eof => return Err(JunitError::NoSuite),
+            _ => {}
+        }
     }
-    if !reader.open.is_empty() {
-        return Err(JunitError::Malformed);
-    }
-    if reader.saw_suite { Ok(reader.seen) } else { Err(JunitError::NoSuite) }
 }
 
 #[derive(Default)]
-struct Reader<'a> {
-    open: Vec<&'a str>,
+struct Report {
+    depth: usize,
     current: Option<(String, TestEnd)>,
     seen: Seen,
     saw_suite: bool,
 }
 
-impl<'a> Reader<'a> {
-    /// Takes one piece of markup, which `rest` starts with, and returns what follows it.
-    fn markup(&mut self, rest: &'a str) -> Result<&'a str, JunitError> {
-        if let Some(after) = rest.strip_prefix("<!--") {
-            return after.split_once("-->").map(|(_, rest)| rest).ok_or(JunitError::Malformed);
+impl Report {
+    fn open(&mut self, tag: &BytesStart<'_>) -> Result<(), JunitError> {
+        if self.depth >= DEPTH_MAX {
+            return Err(JunitError::TooDeep);
         }
-        if let Some(after) = rest.strip_prefix("<![CDATA[") {
-            return after.split_once("]]>").map(|(_, rest)| rest).ok_or(JunitError::Malformed);
-        }
-        if let Some(after) = rest.strip_prefix("<?") {
-            return after.split_once("?>").map(|(_, rest)| rest).ok_or(JunitError::Malformed);
-        }
-        if rest.starts_with("<!") {
-            return Err(JunitError::Doctype);
-        }
-        let end = tag_end(rest).ok_or(JunitError::Malformed)?;
-        let tag = &rest[1..end];
-        if let Some(name) = tag.strip_prefix('/') {
-            self.close(name.trim())?;
-        } else {
-            self.start(tag)?;
-        }
-        Ok(&rest[end + 1..])
-    }
-
-    fn start(&mut self, tag: &'a str) -> Result<(), JunitError> {
-        let (tag, is_alone) = tag.strip_suffix('/').map_or((tag, false), |tag| (tag, true));
-        let name_end = tag.find(|c: char| c.is_ascii_whitespace()).unwrap_or(tag.len());
-        let (name, attributes) = tag.split_at(name_end);
-        if name.is_empty() || self.open.len() >= DEPTH_MAX {
-            return Err(if name.is_empty() { JunitError::Malformed } else { JunitError::TooDeep });
-        }
-        match name {
+        self.depth += 1;
+        match tag.name().as_ref() {
             "testsuite" | "testsuites" => self.saw_suite = true,
-            "testcase" => self.current = Some((test_id(attributes), end_of_status(attributes))),
+            "testcase" => self.current = Some((test_id(tag)?, end_of_status(tag)?)),
             "failure" | "error" => self.mark(TestEnd::Failed),
             "skipped" => self.mark(TestEnd::Skipped),
             _ => {}
         }
-        self.open.push(name);
-        if is_alone { self.close(name) } else { Ok(()) }
+        Ok(())
     }
 
     /// A failure outside a test case is a broken suite: it counts as a failed test without a name.
@@ -117,12 +97,8 @@ impl<'a> Reader<'a> {
     }
 
     fn close(&mut self, name: &str) -> Result<(), JunitError> {
-        if self.open.pop() != Some(name) {
-            return Err(JunitError::Malformed);
-        }
-        if name == "testcase"
-            && let Some((id, end)) = self.current.take()
-        {
+        self.depth = self.depth.saturating_sub(1);
+        if let Some((id, end)) = self.current.take_if(|_| name == "testcase") {
             if self.seen.tests.len() >= TESTS_MAX {
                 return Err(JunitError::TooLarge);
             }
@@ -132,54 +108,29 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The `>` that ends a tag; one inside a quoted value ends nothing.
-fn tag_end(text: &str) -> Option<usize> {
-    let mut quote = None;
-    for (at, byte) in text.bytes().enumerate() {
-        match (quote, byte) {
-            (None, b'>') => return Some(at),
-            (None, b'"' | b'\'') => quote = Some(byte),
-            (Some(open), byte) if byte == open => quote = None,
-            _ => {}
-        }
-    }
-    None
-}
-
-fn test_id(attributes: &str) -> String {
-    let class = attribute(attributes, "classname").unwrap_or_default();
-    let name = attribute(attributes, "name").unwrap_or_default();
-    if class.is_empty() { name } else { format!("{class}::{name}") }
+fn test_id(tag: &BytesStart<'_>) -> Result<String, JunitError> {
+    let class = attribute(tag, "classname")?.unwrap_or_default();
+    let name = attribute(tag, "name")?.unwrap_or_default();
+    Ok(if class.is_empty() { name } else { format!("{class}::{name}") })
 }
 
 /// Some runners write `status="skipped"` or `result="…"` instead of a child.
-fn end_of_status(attributes: &str) -> TestEnd {
-    let status = attribute(attributes, "status").or_else(|| attribute(attributes, "result")).unwrap_or_default();
-    match status.to_ascii_lowercase().as_str() {
+fn end_of_status(tag: &BytesStart<'_>) -> Result<TestEnd, JunitError> {
+    let status = attribute(tag, "status")?.or(attribute(tag, "result")?).unwrap_or_default();
+    Ok(match status.to_ascii_lowercase().as_str() {
         "skipped" | "disabled" | "notrun" | "suppressed" | "ignored" | "pending" => TestEnd::Skipped,
         "failed" | "failure" | "error" => TestEnd::Failed,
         _ => TestEnd::Passed,
-    }
+    })
 }
 
-fn attribute(text: &str, wanted: &str) -> Option<String> {
-    let mut rest = text;
-    loop {
-        let (name, after) = rest.split_once('=')?;
-        let after = after.trim_start();
-        let quote = after.chars().next().filter(|c| matches!(c, '"' | '\''))?;
-        let (value, next) = after[1..].split_once(quote)?;
-        if name.trim() == wanted {
-            return Some(unescape(value));
-        }
-        rest = next;
-    }
-}
-
-/// The five entities and nothing else; an unknown one stays as it is written.
-fn unescape(value: &str) -> String {
-    let plain = value.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&apos;", "'");
-    plain.replace("&amp;", "&")
+/// An attribute's value; an entity that is none of the five predefined ones stays as it is written.
+fn attribute(tag: &BytesStart<'_>, name: &str) -> Result<Option<String>, JunitError> {
+    let found = tag.try_get_attribute(name).map_err(|_| JunitError::Malformed)?;
+    Ok(found.map(|found| match found.normalized_value(XmlVersion::Implicit1_0) {
+        Ok(value) => value.into_owned(),
+        Err(_) => found.value.into_owned(),
+    }))
 }
 
 #[cfg(test)]

@@ -17,40 +17,24 @@ pub mod runner;
 pub mod score;
 mod signature;
 
+use crate::words::worded;
 pub use signature::signature;
 
 use serde::{Deserialize, Serialize};
 
-/// How a gate ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum GateStatus {
-    /// It said yes.
-    Passed,
-    /// It said no.
-    Rejected,
-    /// It could not say: a missing program, a broken disk.
-    Failed,
-    /// It was not asked.
-    Skipped,
-}
-
-impl GateStatus {
-    /// The word used in JSON and on screens.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Passed => "passed",
-            Self::Rejected => "rejected",
-            Self::Failed => "failed",
-            Self::Skipped => "skipped",
-        }
-    }
-}
-
-impl std::fmt::Display for GateStatus {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.word())
+worded! {
+    /// How a gate ended.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum GateStatus {
+        /// It said yes.
+        Passed = "passed",
+        /// It said no.
+        Rejected = "rejected",
+        /// It could not say: a missing program, a broken disk.
+        Failed = "failed",
+        /// It was not asked.
+        Skipped = "skipped",
     }
 }
 

@@ -2,13 +2,21 @@
 //! after the value, no hidden characters in keys.
 
 use super::invisible;
-use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 use std::fmt;
 
 /// Reads one JSON value.
 pub(crate) fn read(text: &str) -> Result<Value, String> {
-    serde_json::from_str::<Strict>(text).map(|strict| strict.0).map_err(|error| format!("bad JSON: {error}"))
+    read_shallow(text, usize::MAX).map_err(|error| format!("bad JSON: {error}"))
+}
+
+/// Reads one JSON value whose lists and maps nest no deeper than this. The reader's own limit holds in any case.
+pub(crate) fn read_shallow(text: &str, depth_max: usize) -> Result<Value, serde_json::Error> {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let value = Strict { depth_left: depth_max }.deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok(value)
 }
 
 /// Reads one JSON value into a type.
@@ -16,17 +24,27 @@ pub(crate) fn read_as<T: for<'de> Deserialize<'de>>(text: &str) -> Result<T, Str
     serde_json::from_value(read(text)?).map_err(|error| format!("bad JSON: {error}"))
 }
 
-struct Strict(Value);
+#[derive(Clone, Copy)]
+struct Strict {
+    depth_left: usize,
+}
 
-impl<'de> Deserialize<'de> for Strict {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(StrictVisitor).map(Strict)
+impl Strict {
+    fn deeper<E: Error>(self) -> Result<Self, E> {
+        let depth_left = self.depth_left.checked_sub(1).ok_or_else(|| E::custom("nested too deep"))?;
+        Ok(Self { depth_left })
     }
 }
 
-struct StrictVisitor;
+impl<'de> DeserializeSeed<'de> for Strict {
+    type Value = Value;
 
-impl<'de> Visitor<'de> for StrictVisitor {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -58,16 +76,17 @@ impl<'de> Visitor<'de> for StrictVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
-        let mut values = Vec::new();
-        while let Some(Strict(value)) = seq.next_element()? {
+        let (inner, mut values) = (self.deeper()?, Vec::new());
+        while let Some(value) = seq.next_element_seed(inner)? {
             values.push(value);
         }
         Ok(Value::Array(values))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        let mut values = Map::new();
-        while let Some((key, Strict(value))) = map.next_entry::<String, Strict>()? {
+        let (inner, mut values) = (self.deeper()?, Map::new());
+        while let Some(key) = map.next_key::<String>()? {
+            let value = map.next_value_seed(inner)?;
             if !invisible::is_clean_line(&key) {
                 return Err(A::Error::custom("a key with hidden characters"));
             }

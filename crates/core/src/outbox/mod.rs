@@ -6,7 +6,7 @@
 
 mod fold;
 mod invisible;
-mod json;
+pub(crate) mod json;
 mod markdown;
 mod marker;
 mod name;
@@ -14,6 +14,7 @@ mod parse;
 mod permit;
 mod sanitise;
 
+use crate::words::worded;
 pub use fold::fold_into_report;
 pub use marker::{candidate_hash, item_id, marker, marker_id};
 pub use parse::{BYTES_MAX, FILES_MAX, INLINE_COMMENTS_MAX, TEXT_BYTES_MAX, cannot, parse_batch};
@@ -119,24 +120,15 @@ pub enum Side {
     Right,
 }
 
-/// What a review says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Review {
-    /// The change may be merged.
-    Approve,
-    /// The change must change.
-    RequestChanges,
-}
-
-impl Review {
-    /// The word used in files, JSON and on screens.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Approve => "approve",
-            Self::RequestChanges => "request-changes",
-        }
+worded! {
+    /// What a review says.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Review {
+        /// The change may be merged.
+        Approve = "approve",
+        /// The change must change.
+        RequestChanges = "request-changes",
     }
 }
 

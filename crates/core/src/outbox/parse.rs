@@ -212,7 +212,7 @@ fn kind_of(word: &str, review: Option<Review>, target: Option<String>) -> Result
                 }
             }
         }
-        _ => match ActionKind::parse(word) {
+        _ => match ActionKind::read(word) {
             Some(kind) => Ok((kind, review, target)),
             None => Err(format!("unknown kind `{}`", invisible::printable(word, 40))),
         },

@@ -2,80 +2,48 @@
 
 use super::Argv;
 use super::problem::quoted;
+use crate::words::worded;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A part played in a round: its own process, context, tools, workspace and budget.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Role {
-    /// Writes the brief and the plan.
-    Planner,
-    /// Does the work.
-    Maker,
-    /// Exercises the application.
-    Prover,
-    /// Looks for holes.
-    Attacker,
-    /// Judges the candidate.
-    Checker,
-}
-
-impl Role {
-    /// The word used in files, environment and JSON.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Planner => "planner",
-            Self::Maker => "maker",
-            Self::Prover => "prover",
-            Self::Attacker => "attacker",
-            Self::Checker => "checker",
-        }
+worded! {
+    /// A part played in a round: its own process, context, tools, workspace and budget.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Role {
+        /// Writes the brief and the plan.
+        Planner = "planner",
+        /// Does the work.
+        Maker = "maker",
+        /// Exercises the application.
+        Prover = "prover",
+        /// Looks for holes.
+        Attacker = "attacker",
+        /// Judges the candidate.
+        Checker = "checker",
     }
-
-    /// Every role, in the order of a round.
-    pub const ALL: [Self; 5] = [Self::Planner, Self::Maker, Self::Prover, Self::Attacker, Self::Checker];
 }
 
-/// The program behind a role.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum AgentUse {
-    /// Claude Code.
-    Claude,
-    /// Codex.
-    Codex,
-    /// opencode.
-    Opencode,
-    /// Gemini CLI.
-    Gemini,
-    /// Any agent that speaks the Agent Client Protocol.
-    Acp,
-    /// Any command.
-    Command,
-    /// A script: deterministic, needs no model.
-    Scripted,
-}
-
-impl AgentUse {
-    /// The word used in loop files.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Claude => "claude",
-            Self::Codex => "codex",
-            Self::Opencode => "opencode",
-            Self::Gemini => "gemini",
-            Self::Acp => "acp",
-            Self::Command => "command",
-            Self::Scripted => "scripted",
-        }
+worded! {
+    /// The program behind a role.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum AgentUse {
+        /// Claude Code.
+        Claude = "claude",
+        /// Codex.
+        Codex = "codex",
+        /// opencode.
+        Opencode = "opencode",
+        /// Gemini CLI.
+        Gemini = "gemini",
+        /// Any agent that speaks the Agent Client Protocol.
+        Acp = "acp",
+        /// Any command.
+        Command = "command",
+        /// A script: deterministic, needs no model.
+        Scripted = "scripted",
     }
-
-    /// Every agent, for messages.
-    pub const ALL: [Self; 7] =
-        [Self::Claude, Self::Codex, Self::Opencode, Self::Gemini, Self::Acp, Self::Command, Self::Scripted];
 }
 
 /// How a role is played.

@@ -1,86 +1,50 @@
 //! What a loop may send out.
 
+use crate::words::worded;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A kind of outward action.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ActionKind {
-    /// The round's story; stays on this machine.
-    Report,
-    /// A branch with a request to merge it.
-    PullRequest,
-    /// A commit on the base branch.
-    Commit,
-    /// A comment on an issue.
-    IssueComment,
-    /// Labels on an issue.
-    IssueLabel,
-    /// A new issue.
-    IssueCreate,
-    /// A comment on a pull request.
-    PrComment,
-    /// Comments on lines of a pull request.
-    PrInline,
-    /// An approval or a request for changes.
-    PrReview,
-    /// A chat message.
-    Slack,
-    /// A call to a named webhook.
-    Webhook,
+worded! {
+    /// A kind of outward action.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum ActionKind {
+        /// The round's story; stays on this machine.
+        Report = "report",
+        /// A branch with a request to merge it.
+        PullRequest = "pull-request",
+        /// A commit on the base branch.
+        Commit = "commit",
+        /// A comment on an issue.
+        IssueComment = "issue-comment",
+        /// Labels on an issue.
+        IssueLabel = "issue-label",
+        /// A new issue.
+        IssueCreate = "issue-create",
+        /// A comment on a pull request.
+        PrComment = "pr-comment",
+        /// Comments on lines of a pull request.
+        PrInline = "pr-inline",
+        /// An approval or a request for changes.
+        PrReview = "pr-review",
+        /// A chat message.
+        Slack = "slack",
+        /// A call to a named webhook.
+        Webhook = "webhook",
+    }
 }
 
 impl ActionKind {
-    /// Every kind.
-    pub const ALL: [Self; 11] = [
-        Self::Report,
-        Self::PullRequest,
-        Self::Commit,
-        Self::IssueComment,
-        Self::IssueLabel,
-        Self::IssueCreate,
-        Self::PrComment,
-        Self::PrInline,
-        Self::PrReview,
-        Self::Slack,
-        Self::Webhook,
-    ];
-
-    /// The word used in files, JSON and on screens.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Report => "report",
-            Self::PullRequest => "pull-request",
-            Self::Commit => "commit",
-            Self::IssueComment => "issue-comment",
-            Self::IssueLabel => "issue-label",
-            Self::IssueCreate => "issue-create",
-            Self::PrComment => "pr-comment",
-            Self::PrInline => "pr-inline",
-            Self::PrReview => "pr-review",
-            Self::Slack => "slack",
-            Self::Webhook => "webhook",
-        }
-    }
-
     /// Reads a word, including the seed's kinds; `comment` needs its target to choose and is read as an issue comment.
     #[must_use]
-    pub fn parse(word: &str) -> Option<Self> {
+    pub fn read(word: &str) -> Option<Self> {
         match word {
             "open-pr" => Some(Self::PullRequest),
             "comment" => Some(Self::IssueComment),
             "apply-patch" => Some(Self::Commit),
             "draft" => Some(Self::Report),
-            _ => Self::ALL.into_iter().find(|kind| kind.word() == word),
+            _ => Self::parse(word),
         }
-    }
-}
-
-impl std::fmt::Display for ActionKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.word())
     }
 }
 

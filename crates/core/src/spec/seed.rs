@@ -65,7 +65,7 @@ impl LoopSpec {
         let kind = kind.into();
         self.unread.retain(|unread| !matches!(unread, Unread::ActionKind(_)));
         self.output.clear();
-        match ActionKind::parse(&kind) {
+        match ActionKind::read(&kind) {
             Some(kind) => self.output.push(OutputSpec::new(kind)),
             None => self.unread.push(Unread::ActionKind(kind)),
         }

@@ -1,11 +1,15 @@
 //! The verdict file as a checker writes it: its types, its limits, its strict reading. Decides nothing.
 
-use super::strict::{self, Value};
+use crate::outbox::json;
+use crate::words::worded;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 /// The largest file that is read at all.
 pub const BYTES_MAX: usize = 256 << 10;
 
+/// How deep lists and maps may nest.
+const DEPTH_MAX: usize = 16;
 const ID_MAX: usize = 200;
 const NAME_MAX: usize = 200;
 const PATH_MAX: usize = 4096;
@@ -21,27 +25,17 @@ const EVIDENCE_MAX: usize = 64;
 #[serde(transparent)]
 pub struct Malformed(pub String);
 
-/// What a checker may say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum VerdictWord {
-    /// The candidate is good.
-    Pass,
-    /// It is not.
-    Fail,
-    /// A human must decide.
-    Escalate,
-}
-
-impl VerdictWord {
-    /// The word as written.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::Fail => "fail",
-            Self::Escalate => "escalate",
-        }
+worded! {
+    /// What a checker may say.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum VerdictWord {
+        /// The candidate is good.
+        Pass = "pass",
+        /// It is not.
+        Fail = "fail",
+        /// A human must decide.
+        Escalate = "escalate",
     }
 }
 
@@ -121,7 +115,8 @@ impl VerdictFile {
             return Err(Malformed(format!("{} bytes, at most {BYTES_MAX} are read", bytes.len())));
         }
         let text = std::str::from_utf8(bytes).map_err(|error| Malformed(format!("not UTF-8: {error}")))?;
-        let value = strict::parse(text).map_err(|error| Malformed(format!("not JSON as agreed: {error}")))?;
+        let value =
+            json::read_shallow(text, DEPTH_MAX).map_err(|error| Malformed(format!("not JSON as agreed: {error}")))?;
         let mut map = Fields::of(value, String::new())?;
         let file = Self {
             nonce: map.text("nonce", ID_MAX)?,
@@ -170,17 +165,29 @@ fn evidence((place, value): (String, Value)) -> Result<Evidence, Malformed> {
     Ok(found)
 }
 
+/// What a value is, for messages.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a map",
+    }
+}
+
 /// A map whose fields are taken out one by one; what is left over at the end is unknown.
 struct Fields {
     place: String,
-    left: Vec<(String, Value)>,
+    left: Map<String, Value>,
 }
 
 impl Fields {
     fn of(value: Value, place: String) -> Result<Self, Malformed> {
         match value {
-            Value::Map(left) => Ok(Self { place, left }),
-            other => Err(Malformed(format!("{}is {}, not a map", Self::prefix(&place), other.kind()))),
+            Value::Object(left) => Ok(Self { place, left }),
+            other => Err(Malformed(format!("{}is {}, not a map", Self::prefix(&place), kind(&other)))),
         }
     }
 
@@ -197,12 +204,11 @@ impl Fields {
     }
 
     fn has(&self, key: &str) -> bool {
-        self.left.iter().any(|(name, _)| name == key)
+        self.left.contains_key(key)
     }
 
     fn take(&mut self, key: &str) -> Option<Value> {
-        let index = self.left.iter().position(|(name, _)| name == key)?;
-        Some(self.left.remove(index).1)
+        self.left.shift_remove(key)
     }
 
     fn required(&mut self, key: &str) -> Result<Value, Malformed> {
@@ -223,33 +229,30 @@ impl Fields {
 
     fn as_text(&self, key: &str, value: Value, bytes_max: usize) -> Result<String, Malformed> {
         match value {
-            Value::Text(text) if text.len() <= bytes_max => Ok(text),
-            Value::Text(text) => self.wrong(key, format_args!("has {} bytes, at most {bytes_max}", text.len())),
-            other => self.wrong(key, format_args!("is {}, not a string", other.kind())),
+            Value::String(text) if text.len() <= bytes_max => Ok(text),
+            Value::String(text) => self.wrong(key, format_args!("has {} bytes, at most {bytes_max}", text.len())),
+            other => self.wrong(key, format_args!("is {}, not a string", kind(&other))),
         }
     }
 
     fn verdict(&mut self, key: &str) -> Result<VerdictWord, Malformed> {
-        match self.text(key, NAME_MAX)?.as_str() {
-            "pass" => Ok(VerdictWord::Pass),
-            "fail" => Ok(VerdictWord::Fail),
-            "escalate" => Ok(VerdictWord::Escalate),
-            _ => self.wrong(key, "is none of pass, fail, escalate"),
+        match VerdictWord::parse(&self.text(key, NAME_MAX)?) {
+            Some(word) => Ok(word),
+            None => self.wrong(key, "is none of pass, fail, escalate"),
         }
     }
 
     fn score(&mut self, key: &str) -> Result<u8, Malformed> {
-        match self.required(key)? {
-            Value::Whole(score @ 1..=5) => Ok(u8::try_from(score).unwrap_or(1)),
-            Value::Whole(_) | Value::OtherNumber => self.wrong(key, "is not a whole number from 1 to 5"),
-            other => self.wrong(key, format_args!("is {}, not a number", other.kind())),
+        let value = self.required(key)?;
+        match value.as_u64().and_then(|score| u8::try_from(score).ok()) {
+            Some(score @ 1..=5) => Ok(score),
+            _ if value.is_number() => self.wrong(key, "is not a whole number from 1 to 5"),
+            _ => self.wrong(key, format_args!("is {}, not a number", kind(&value))),
         }
     }
 
     fn line(&mut self, key: &str) -> Result<u32, Malformed> {
-        let value = self.required(key)?;
-        let line = if let Value::Whole(line) = value { u32::try_from(line).ok() } else { None };
-        match line {
+        match self.required(key)?.as_u64().and_then(|line| u32::try_from(line).ok()) {
             Some(line) if line > 0 => Ok(line),
             _ => self.wrong(key, "is not a line number"),
         }
@@ -258,18 +261,18 @@ impl Fields {
     /// The elements with their places.
     fn list(&mut self, key: &str, most: usize) -> Result<impl Iterator<Item = (String, Value)> + use<>, Malformed> {
         let list = match self.required(key)? {
-            Value::List(list) if list.len() <= most => list,
-            Value::List(list) => {
+            Value::Array(list) if list.len() <= most => list,
+            Value::Array(list) => {
                 return self.wrong(key, format_args!("has {} entries, at most {most}", list.len()));
             }
-            other => return self.wrong(key, format_args!("is {}, not a list", other.kind())),
+            other => return self.wrong(key, format_args!("is {}, not a list", kind(&other))),
         };
         let at = self.at(key);
         Ok(list.into_iter().enumerate().map(move |(index, value)| (format!("{at}[{index}]"), value)))
     }
 
     fn done(self) -> Result<(), Malformed> {
-        match self.left.first() {
+        match self.left.iter().next() {
             None => Ok(()),
             Some((key, _)) => Err(Malformed(format!("unknown field {:?}", self.at(key)))),
         }

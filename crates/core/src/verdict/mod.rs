@@ -8,7 +8,6 @@ mod file;
 mod judge;
 mod rubric;
 mod schema;
-mod strict;
 
 pub use answer::in_answer;
 pub use file::{BYTES_MAX, Evidence, Malformed, Score, VerdictFile, VerdictWord};

@@ -63,7 +63,7 @@ fn started(words: &Words<'_>) -> Event {
     spec.attempts = words.get("attempts").map_or(3, |text| text.parse().expect("a number"));
     spec.gates = words.list("gates").into_iter().map(|name| gate(&name)).collect();
     spec.output =
-        words.list("output").iter().map(|kind| OutputSpec::new(ActionKind::parse(kind).expect("a kind"))).collect();
+        words.list("output").iter().map(|kind| OutputSpec::new(ActionKind::read(kind).expect("a kind"))).collect();
     if spec.output.is_empty() {
         spec.output = vec![OutputSpec::new(ActionKind::PullRequest)];
     }
@@ -243,7 +243,7 @@ fn sealed(words: &Words<'_>, attempt: u32) -> Sealed {
     let change = |path: String| ChangeFact { path, status: "modified".into(), added: 1, removed: 1 };
     let kinds = words.list("items");
     let item = |(at, kind): (u32, String)| {
-        let kind = ActionKind::parse(&kind).expect("a kind");
+        let kind = ActionKind::read(&kind).expect("a kind");
         StagedItem::new(at, format!("{kind}.md"), kind, "body")
     };
     let tree = words.get("tree").unwrap_or("t0").to_owned();

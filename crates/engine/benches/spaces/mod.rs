@@ -3,7 +3,7 @@
 use loopwright::git::{CommitWords, Git, Oid};
 use loopwright::proc::{Cancel, Confine, Cookie, How, Proc, Spawn};
 use loopwright::seam::{Moment, Seam, SeamFault, SeamHook};
-use loopwright::workspace::{Files, Making, Method, Reuse, SealLimits, SnapshotKind, Workspace, Workspaces};
+use loopwright::workspace::{Files, Making, Method, SealLimits, SnapshotKind, Workspace, Workspaces};
 use serde_json::{Value, json};
 use std::error::Error;
 use std::io::{BufRead as _, Write as _};
@@ -33,8 +33,7 @@ struct Session {
     made: u64,
 }
 
-/// Answers orders: `overlay`, `copy`, `slot` (make a workspace), `reset` (make one of what was given back), `run` (a program in
-/// it), `change`, `seal`, `view`, `back` (give it to the next), `discard`.
+/// Answers orders: `overlay`, `copy` (make a workspace), `run` (a program in it), `change`, `seal`, `view`, `discard`.
 pub(crate) async fn serve(state: &Path, repo: &Path) -> Result<(), Box<dyn Error>> {
     let count = Arc::new(Count::default());
     let git = Git::new(Seam::hooked(Arc::clone(&count) as Arc<dyn SeamHook>));
@@ -55,12 +54,6 @@ impl Session {
         match order {
             "overlay" => self.make(&Method::Overlay.into()).await?,
             "copy" => self.make(&Method::Copy.into()).await?,
-            "slot" => self.make(&Making { reuse: Reuse::Slot, ..Making::default() }).await?,
-            "reset" => {
-                self.make(&Making { reuse: Reuse::Slot, ..Making::default() }).await?;
-                self.workspace()?.0.kept_files().ok_or("nothing was there to be reset")?;
-            }
-            "back" => self.all.give_back(&self.workspace()?.0).await?,
             "run" => run(&self.workspace()?.0.files).await?,
             "change" => change(&self.workspace()?.0.dir)?,
             "seal" => self.seal().await?,

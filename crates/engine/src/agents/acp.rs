@@ -137,11 +137,8 @@ impl Agent for Acp {
         Capabilities {
             usage: self.known.tells_usage(),
             structured_output: false,
-            answers: true,
             tool_allowlist: false,
-            session_isolation: true,
-            proxy: true,
-            confined: true,
+            ..Capabilities::DRIVEN
         }
     }
 

@@ -35,15 +35,7 @@ impl Dialect for Claude {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            usage: true,
-            structured_output: true,
-            answers: true,
-            tool_allowlist: true,
-            session_isolation: true,
-            proxy: true,
-            confined: true,
-        }
+        Capabilities::DRIVEN
     }
 
     fn launch(&self, invocation: &Invocation) -> Result<Launch, AgentError> {

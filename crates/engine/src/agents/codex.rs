@@ -36,15 +36,7 @@ impl Dialect for Codex {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            usage: true,
-            structured_output: true,
-            answers: true,
-            tool_allowlist: false,
-            session_isolation: true,
-            proxy: true,
-            confined: true,
-        }
+        Capabilities { tool_allowlist: false, ..Capabilities::DRIVEN }
     }
 
     fn launch(&self, invocation: &Invocation) -> Result<Launch, AgentError> {

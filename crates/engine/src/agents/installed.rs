@@ -126,9 +126,8 @@ fn native(agent: AgentUse, script: &Path) -> Option<PathBuf> {
     if agent != AgentUse::Codex || script.extension() != Some(OsStr::new("js")) {
         return None;
     }
-    let os = if cfg!(target_os = "macos") { "darwin" } else { "linux" };
     let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "x64" };
-    let platform = format!("codex-{os}-{arch}");
+    let platform = format!("codex-linux-{arch}");
     let package = script.parent()?.parent()?;
     let places = [package.with_file_name(&platform), package.join("node_modules/@openai").join(&platform)];
     let builds = places.iter().filter_map(|place| std::fs::read_dir(place.join("vendor")).ok()).flatten().flatten();

@@ -305,6 +305,19 @@ pub struct Capabilities {
     pub confined: bool,
 }
 
+impl Capabilities {
+    /// Those of a program that the engine drives and listens to.
+    pub(crate) const DRIVEN: Self = Self {
+        usage: true,
+        structured_output: true,
+        answers: true,
+        tool_allowlist: true,
+        session_isolation: true,
+        proxy: true,
+        confined: true,
+    };
+}
+
 /// A program that can play a role.
 pub trait Agent: Send + Sync {
     /// Its name in loop files and reports.

@@ -38,15 +38,7 @@ impl Dialect for Opencode {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            usage: true,
-            structured_output: false,
-            answers: true,
-            tool_allowlist: true,
-            session_isolation: true,
-            proxy: true,
-            confined: true,
-        }
+        Capabilities { structured_output: false, ..Capabilities::DRIVEN }
     }
 
     fn launch(&self, invocation: &Invocation) -> Result<Launch, AgentError> {

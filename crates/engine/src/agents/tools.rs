@@ -2,41 +2,26 @@
 
 use super::{AgentError, Invocation};
 use loopwright_core::spec::Role;
+use loopwright_core::worded;
 
-/// What an agent may do in its workspace.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Tool {
-    /// Read files.
-    Read,
-    /// Find files by name.
-    Glob,
-    /// Find text in files.
-    Grep,
-    /// Change files.
-    Edit,
-    /// Write files.
-    Write,
-    /// Run commands.
-    Bash,
-    /// Fetch a page.
-    WebFetch,
-}
-
-impl Tool {
-    pub(super) const ALL: [Self; 7] =
-        [Self::Read, Self::Glob, Self::Grep, Self::Edit, Self::Write, Self::Bash, Self::WebFetch];
-
-    /// The name in loop files.
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Read => "Read",
-            Self::Glob => "Glob",
-            Self::Grep => "Grep",
-            Self::Edit => "Edit",
-            Self::Write => "Write",
-            Self::Bash => "Bash",
-            Self::WebFetch => "WebFetch",
-        }
+worded! {
+    /// What an agent may do in its workspace.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+    pub(super) enum Tool {
+        /// Read files.
+        Read = "Read",
+        /// Find files by name.
+        Glob = "Glob",
+        /// Find text in files.
+        Grep = "Grep",
+        /// Change files.
+        Edit = "Edit",
+        /// Write files.
+        Write = "Write",
+        /// Run commands.
+        Bash = "Bash",
+        /// Fetch a page.
+        WebFetch = "WebFetch",
     }
 }
 

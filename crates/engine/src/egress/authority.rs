@@ -3,6 +3,7 @@
 
 use super::EgressError;
 use super::dial::World;
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use loopwright_core::network::Host;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
@@ -78,40 +79,9 @@ fn dated(params: &mut CertificateParams) {
 }
 
 fn pem(der: &[u8]) -> String {
-    let mut out = String::from("-----BEGIN CERTIFICATE-----\n");
-    let text = base64(der);
-    let mut rest = text.as_str();
-    while !rest.is_empty() {
-        let (line, more) = rest.split_at(rest.len().min(64));
-        out.push_str(line);
-        out.push('\n');
-        rest = more;
-    }
-    out.push_str("-----END CERTIFICATE-----\n");
-    out
-}
-
-/// RFC 4648, with padding.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let bits = (0..3).fold(0_u32, |bits, at| bits << 8 | u32::from(chunk.get(at).copied().unwrap_or(0)));
-        for at in 0..4 {
-            let digit = char::from(DIGITS[(bits >> (18 - 6 * at) & 63) as usize]);
-            out.push(if at <= chunk.len() { digit } else { '=' });
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn base64_is_as_published() {
-        let told = ["", "f", "fo", "foo", "foob", "fooba", "foobar"].map(|text| base64(text.as_bytes()));
-        assert_eq!(told, ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"]);
-    }
+    let text = BASE64_STANDARD.encode(der);
+    let (lines, last) = text.as_bytes().as_chunks::<64>();
+    let lines = lines.iter().map(<[u8; 64]>::as_slice).chain((!last.is_empty()).then_some(last));
+    let lines: String = lines.map(|line| format!("{}\n", String::from_utf8_lossy(line))).collect();
+    format!("-----BEGIN CERTIFICATE-----\n{lines}-----END CERTIFICATE-----\n")
 }

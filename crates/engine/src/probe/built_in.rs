@@ -2,7 +2,7 @@
 //! the local forge's folder; no other forge is connected here.
 
 use super::outdated::{self, Program};
-use super::{command, forge, quick, settled};
+use super::{command, forge, quick};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::git::{Base, Oid, UserRepo};
@@ -61,7 +61,8 @@ impl Engine {
     ) -> Result<Probed, EngineError> {
         let (branch, oid) = self.at(spec, ask, repo, base).await?;
         let key = format!("{}@{oid}", branch.as_deref().unwrap_or("HEAD"));
-        let known = self.settled.knows(&settled::name(&repo.id, &spec.name, &key));
+        let row = self.store.item(&repo.id, &spec.name, &key).await?;
+        let known = row.is_some_and(|row| row.state != "failed");
         let title = match &branch {
             // Git is asked for a commit's words only when somebody will read them.
             Some(branch) if !known => heads(&self.git, repo, &BTreeSet::from([branch.as_str()]))
@@ -87,30 +88,13 @@ impl Engine {
             return Ok(command::failed("`probe: files` looks at the globs of `files:`, and there are none"));
         }
         let (_, oid) = self.at(spec, ask, repo, base).await?;
-        let digest = self.digest_of(repo, patterns, &globs, oid).await?;
-        let title = Some(format!("files changed at {}", patterns.join(", ")));
-        Ok(command::checked(vec![Item { key: format!("files@{digest}"), title, data: None }]))
-    }
-
-    /// What the files at some globs are in a commit; worked out once for each commit.
-    async fn digest_of(
-        &self,
-        repo: &UserRepo,
-        patterns: &[String],
-        globs: &Globs,
-        oid: String,
-    ) -> Result<String, EngineError> {
-        let asker = settled::name(&repo.id, "", &patterns.join("\n"));
-        if let Some(digest) = self.settled.digest(&asker, &oid) {
-            return Ok(digest);
-        }
         let entries = contents(&self.git, repo, &oid).await?;
         let matching = entries.iter().filter(|(path, _)| globs.matches(path));
         let facts: Vec<String> = matching.map(|(path, oid)| format!("{oid} {path}")).collect();
         let fields: Vec<&[u8]> = facts.iter().map(String::as_bytes).collect();
-        let digest = hash::of_fields(&fields)[..DIGITS].to_owned();
-        self.settled.keep_digest(asker, oid, digest.clone());
-        Ok(digest)
+        let digest = &hash::of_fields(&fields)[..DIGITS];
+        let title = Some(format!("files changed at {}", patterns.join(", ")));
+        Ok(command::checked(vec![Item { key: format!("files@{digest}"), title, data: None }]))
     }
 
     fn asked_of_forge(&self, ask: &Ask, spec: &LoopSpec, repo: &UserRepo) -> Probed {

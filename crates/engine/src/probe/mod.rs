@@ -8,11 +8,11 @@ mod command;
 mod forge;
 mod outdated;
 mod quick;
-mod settled;
+mod undone;
 
 pub(crate) use built_in::Question;
 pub(crate) use command::{Asker, Said, share};
-pub(crate) use settled::{Settled, Undone, speaks_of_items};
+pub(crate) use undone::Undone;
 
 use crate::boundary;
 use crate::egress::Ways;

@@ -3,11 +3,10 @@
 use super::{Bindings, Run, Trouble, workspace_trouble};
 use crate::engine::Engine;
 use crate::git::Oid;
-use crate::room::{Seat, Walls};
+use crate::room::Seat;
 use crate::setup::{self, SetupError, Task};
-use crate::workspace::{Making, Method, Reuse, Warm, Workspace};
+use crate::workspace::{Making, Method, Warm, Workspace};
 use loopwright_core::round::{Baselined, Boundary, BoundaryLevel, Event, Isolated, Stage};
-use loopwright_core::spec::Role;
 
 impl Run<'_> {
     pub(super) async fn isolate(&mut self) -> Result<Event, Trouble> {
@@ -22,22 +21,12 @@ impl Run<'_> {
         self.warm(&base.0, Stage::Isolate).await?;
         let name = self.spec().name.clone();
         let (method, extra_lower) = (self.rooms.method(), self.rooms.extra_lower());
-        let making = Making { method, extra_lower, warm: Warm::Kept, reuse: self.reuse() };
+        let making = Making { method, extra_lower, warm: Warm::Kept };
         let made = self.spaces.create(&name, self.id(), &base.0, &making).await;
         let made = made.map_err(workspace_trouble(Stage::Isolate))?;
-        if let Some(kept) = made.kept_files() {
-            self.stage(Stage::Isolate, format!("an earlier checkout was reset: {kept} files kept"));
-        }
         self.settle(&made).map_err(|error| Trouble::broke(Stage::Isolate, "setup", &error))?;
         self.workspace = Some(made);
         Ok(Event::Isolated(Isolated { base: base.0.to_string(), branch: base.1 }))
-    }
-
-    /// A checkout goes from round to round only where the kernel ends whatever its maker started.
-    fn reuse(&self) -> Reuse {
-        let confined = self.bind.chain(Role::Maker).all(|agent| agent.capabilities().confined);
-        let is_held = self.rooms.walls() == Walls::Kernel && confined;
-        if is_held { Reuse::Slot } else { Reuse::Fresh }
     }
 
     /// What a set-up made is put into a workspace that has no layers, and is told apart from what the maker makes.

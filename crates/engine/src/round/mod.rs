@@ -331,7 +331,6 @@ impl Run<'_> {
             Some(workspace) if leaves_outputs(outcome) => {
                 // Without them the next round starts cold, which costs it time and nothing else.
                 let _ = self.spaces.keep_warm(&self.spec().name, &workspace).await;
-                let _ = self.spaces.give_back(&workspace).await;
             }
             Some(_) | None => {}
         }

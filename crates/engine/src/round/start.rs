@@ -9,7 +9,7 @@ use crate::egress::Ways;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::gates::{self, GateEnv, Heldouts};
-use crate::git::{Base, Oid, UserRepo};
+use crate::git::{Oid, UserRepo};
 use crate::live::{Admission, Arrival, By, Pick, Stay};
 use crate::probe::{self, Work};
 use crate::proc::Cancel;
@@ -84,12 +84,11 @@ impl<'a> Run<'a> {
         cancel: &'a Cancel,
         by: By,
     ) -> Result<(Self, Vec<Action>), EngineError> {
-        let (repo, head) = found(engine, &request, by).await?;
+        let repo = engine.git.discover(&request.repo).await?;
+        // A repository without commits or without the asked base has no round: the person is told at once.
+        let head = engine.git.head(&repo, request.spec.base.as_deref()).await?;
         let spaces = engine.workspaces(repo.clone()).await?;
-        if by == By::Hand || !engine.known.is_gated(&repo.id, &head.commit, request.spec.hash()) {
-            gate_scripts_in_base(engine, &spaces, &request.spec, &head.commit).await?;
-            engine.known.note_gated(&repo.id, &head.commit, request.spec.hash());
-        }
+        gate_scripts_in_base(engine, &spaces, &request.spec, &head.commit).await?;
         let heldout = heldout(engine, &repo, &request.spec)?;
         request.inputs.extend(heldout.inputs());
         let pick = looked(engine, &mut request, &repo, by, cancel).await?;
@@ -150,24 +149,6 @@ impl<'a> Run<'a> {
         };
         self.index = self.engine.append(batch).await?;
         Ok(())
-    }
-}
-
-/// Where the round starts from. A repository without commits or without the asked base has no round: the person is told at
-/// once. For a round that is due, what was known before is looked at first: its moment passes while git answers.
-async fn found(engine: &Engine, request: &RunRequest, by: By) -> Result<(UserRepo, Base), EngineError> {
-    let base = request.spec.base.as_deref();
-    match by {
-        By::Hand => {
-            let repo = engine.git.discover(&request.repo).await?;
-            let head = engine.git.head(&repo, base).await?;
-            Ok((repo, head))
-        }
-        By::Dispatcher => {
-            let repo = engine.repo_at(&request.repo).await?;
-            let head = engine.base_of(&repo, base).await?;
-            Ok((repo, head))
-        }
     }
 }
 

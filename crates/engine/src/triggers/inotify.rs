@@ -1,8 +1,13 @@
 //! The kernel's news of folders, as a future. It knows nothing of what the folders are for.
 
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::io::Errno;
 use std::ffi::OsString;
 use std::io;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
+use tokio::net::unix::pipe;
 
 /// What happened in a watched folder.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,127 +48,87 @@ pub(super) enum Unwatched {
     Full,
 }
 
-#[cfg(target_os = "linux")]
-pub(super) use linux::Inotify;
+/// Bytes read at a time: some hundred events.
+const BUFFER: usize = 32 << 10;
+/// Events taken at a time; the next ones wait in the kernel.
+const TAKE: usize = 4096;
 
-#[cfg(target_os = "linux")]
-mod linux {
-    use super::*;
-    use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
-    use rustix::io::Errno;
-    use std::mem::MaybeUninit;
-    use std::os::unix::ffi::OsStrExt as _;
-    use tokio::net::unix::pipe;
+/// One queue for all watches of the process: queues are scarce (128 a user), watches are not.
+///
+/// To the runtime it is what a pipe is: a descriptor that becomes readable.
+pub(super) struct Inotify(pipe::Receiver);
 
-    /// Bytes read at a time: some hundred events.
-    const BUFFER: usize = 32 << 10;
-    /// Events taken at a time; the next ones wait in the kernel.
-    const TAKE: usize = 4096;
+impl Inotify {
+    pub(super) fn open() -> io::Result<Self> {
+        let fd = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
+        Ok(Self(pipe::Receiver::from_owned_fd_unchecked(fd)?))
+    }
 
-    /// One queue for all watches of the process: queues are scarce (128 a user), watches are not.
-    ///
-    /// To the runtime it is what a pipe is: a descriptor that becomes readable.
-    pub(in super::super) struct Inotify(pipe::Receiver);
+    /// Watches a folder; one that is watched already keeps its number.
+    pub(super) fn watch(&self, dir: &Path) -> Result<i32, Unwatched> {
+        // A file counts when its writer is done with it, so that a long write is one piece of news.
+        let mask = WatchFlags::CLOSE_WRITE
+            | WatchFlags::CREATE
+            | WatchFlags::DELETE
+            | WatchFlags::MOVE
+            | WatchFlags::ONLYDIR
+            | WatchFlags::DONT_FOLLOW
+            | WatchFlags::EXCL_UNLINK;
+        inotify::add_watch(&self.0, dir, mask).map_err(|error| match error {
+            Errno::NOSPC | Errno::NOMEM => Unwatched::Full,
+            _ => Unwatched::Absent,
+        })
+    }
 
-    impl Inotify {
-        pub(in super::super) fn open() -> io::Result<Self> {
-            let fd = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
-            Ok(Self(pipe::Receiver::from_owned_fd_unchecked(fd)?))
-        }
+    pub(super) fn forget(&self, wd: i32) {
+        // It may have ended by itself.
+        let _ = inotify::remove_watch(&self.0, wd);
+    }
 
-        /// Watches a folder; one that is watched already keeps its number.
-        pub(in super::super) fn watch(&self, dir: &Path) -> Result<i32, Unwatched> {
-            // A file counts when its writer is done with it, so that a long write is one piece of news.
-            let mask = WatchFlags::CLOSE_WRITE
-                | WatchFlags::CREATE
-                | WatchFlags::DELETE
-                | WatchFlags::MOVE
-                | WatchFlags::ONLYDIR
-                | WatchFlags::DONT_FOLLOW
-                | WatchFlags::EXCL_UNLINK;
-            inotify::add_watch(&self.0, dir, mask).map_err(|error| match error {
-                Errno::NOSPC | Errno::NOMEM => Unwatched::Full,
-                _ => Unwatched::Absent,
-            })
-        }
-
-        pub(in super::super) fn forget(&self, wd: i32) {
-            // It may have ended by itself.
-            let _ = inotify::remove_watch(&self.0, wd);
-        }
-
-        /// The next news. Nothing is lost when the future is dropped.
-        pub(in super::super) async fn news(&self) -> io::Result<Vec<Seen>> {
-            loop {
-                self.0.readable().await?;
-                match self.0.try_io(|| self.take()) {
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                    news => return news,
-                }
+    /// The next news. Nothing is lost when the future is dropped.
+    pub(super) async fn news(&self) -> io::Result<Vec<Seen>> {
+        loop {
+            self.0.readable().await?;
+            match self.0.try_io(|| self.take()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                news => return news,
             }
-        }
-
-        /// What is there, up to a bound; "would block" only when that is nothing.
-        fn take(&self) -> io::Result<Vec<Seen>> {
-            let mut buffer = vec![MaybeUninit::uninit(); BUFFER];
-            let mut reader = Reader::new(&self.0, &mut buffer);
-            let mut all = Vec::new();
-            // What the reader holds of its buffer is lost with it, so only an empty one is left.
-            while all.len() < TAKE || !reader.is_buffer_empty() {
-                match reader.next() {
-                    Ok(event) => all.push(seen(&event)),
-                    Err(Errno::AGAIN) if all.is_empty() => return Err(Errno::AGAIN.into()),
-                    Err(Errno::AGAIN) => break,
-                    Err(Errno::INTR) => {}
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            Ok(all)
         }
     }
 
-    fn seen(event: &inotify::Event<'_>) -> Seen {
-        let flags = event.events();
-        let what = if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
-            What::Overflow
-        } else if flags.contains(ReadFlags::IGNORED) {
-            What::Ended
-        } else if flags.intersects(ReadFlags::DELETE | ReadFlags::MOVED_FROM) {
-            What::Gone
-        } else if flags.contains(ReadFlags::CREATE) {
-            What::Made
-        } else {
-            What::There
-        };
-        let name = event.file_name().map(|name| std::ffi::OsStr::from_bytes(name.to_bytes()).to_owned());
-        let (is_dir, is_moved) = (flags.contains(ReadFlags::ISDIR), flags.contains(ReadFlags::MOVED_FROM));
-        Seen { wd: event.wd(), what, name: name.unwrap_or_default(), is_dir, is_moved }
+    /// What is there, up to a bound; "would block" only when that is nothing.
+    fn take(&self) -> io::Result<Vec<Seen>> {
+        let mut buffer = vec![MaybeUninit::uninit(); BUFFER];
+        let mut reader = Reader::new(&self.0, &mut buffer);
+        let mut all = Vec::new();
+        // What the reader holds of its buffer is lost with it, so only an empty one is left.
+        while all.len() < TAKE || !reader.is_buffer_empty() {
+            match reader.next() {
+                Ok(event) => all.push(seen(&event)),
+                Err(Errno::AGAIN) if all.is_empty() => return Err(Errno::AGAIN.into()),
+                Err(Errno::AGAIN) => break,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(all)
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-pub(super) use elsewhere::Inotify;
-
-#[cfg(not(target_os = "linux"))]
-mod elsewhere {
-    use super::*;
-
-    /// There is none: files and branches are looked at when the daemon starts and when a hook pokes it.
-    pub(in super::super) struct Inotify;
-
-    impl Inotify {
-        pub(in super::super) fn open() -> io::Result<Self> {
-            Err(io::Error::from(io::ErrorKind::Unsupported))
-        }
-
-        pub(in super::super) fn watch(&self, _: &Path) -> Result<i32, Unwatched> {
-            Err(Unwatched::Full)
-        }
-
-        pub(in super::super) fn forget(&self, _: i32) {}
-
-        pub(in super::super) async fn news(&self) -> io::Result<Vec<Seen>> {
-            std::future::pending().await
-        }
-    }
+fn seen(event: &inotify::Event<'_>) -> Seen {
+    let flags = event.events();
+    let what = if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
+        What::Overflow
+    } else if flags.contains(ReadFlags::IGNORED) {
+        What::Ended
+    } else if flags.intersects(ReadFlags::DELETE | ReadFlags::MOVED_FROM) {
+        What::Gone
+    } else if flags.contains(ReadFlags::CREATE) {
+        What::Made
+    } else {
+        What::There
+    };
+    let name = event.file_name().map(|name| std::ffi::OsStr::from_bytes(name.to_bytes()).to_owned());
+    let (is_dir, is_moved) = (flags.contains(ReadFlags::ISDIR), flags.contains(ReadFlags::MOVED_FROM));
+    Seen { wd: event.wd(), what, name: name.unwrap_or_default(), is_dir, is_moved }
 }

@@ -8,10 +8,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::catalogue::{self, Catalogue};
+use super::catalogue::Catalogue;
 use super::folder::{half_name, marked_dir, private_dir, remove_tree};
-use super::index::{self, Entry};
-use super::survey::View;
+use super::index;
 use super::{WorkspaceError, Workspaces, io};
 use crate::git::{Call, ObjectFormat, Oid};
 
@@ -43,31 +42,9 @@ impl ReadyBase {
         self.dir.join("index-ignore")
     }
 
-    /// An index of the base's attributes alone; made with the base's layers.
-    pub(super) fn attributes_index(&self) -> PathBuf {
-        self.dir.join("index-attributes")
-    }
-
-    /// The base's paths, to be looked up one by one. Made with the base's layers; who has none waits for it once.
-    pub(super) fn catalogue(&self, oid_len: usize, view: View) -> Result<Catalogue, WorkspaceError> {
-        let path = self.catalogue_file();
-        if !path.is_file() {
-            self.write_catalogue(&index::read(&self.index(), oid_len)?)?;
-        }
-        let opened = match view {
-            View::Whole => Catalogue::load(&path),
-            View::Upper => Catalogue::open(&path),
-        };
-        opened.map_err(io("look into", &path))
-    }
-
-    pub(super) fn write_catalogue(&self, entries: &[Entry]) -> Result<(), WorkspaceError> {
-        let path = self.catalogue_file();
-        catalogue::write(&path, entries).map_err(io("write", &path))
-    }
-
-    fn catalogue_file(&self) -> PathBuf {
-        self.dir.join("paths")
+    /// The base's paths, to be looked up.
+    pub(super) fn catalogue(&self, oid_len: usize) -> Result<Catalogue, WorkspaceError> {
+        index::read(&self.index(), oid_len).map(Catalogue::new)
     }
 
     /// The base's tree.

@@ -8,9 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::folder::{copy_files, copy_with_time, half_name, is_ours, marked_dir, private_dir};
-use super::{
-    Files, Making, Method, Reuse, Warm, Workspace, WorkspaceError, Workspaces, blocking, io, names, skeleton, slots,
-};
+use super::{Files, Making, Method, Warm, Workspace, WorkspaceError, Workspaces, blocking, io, names, skeleton};
 use crate::git::Oid;
 
 /// The file that names a workspace's base; written last, so its presence means "complete".
@@ -43,7 +41,7 @@ impl Workspaces {
         let lower = match making.method {
             Method::Copy => {
                 let workspace = Workspace::at(half.clone(), round, base.clone(), None);
-                self.copied(&workspace, &branch, making.reuse).await.map(|()| None)?
+                self.copied(&workspace, &branch).await.map(|()| None)?
             }
             Method::Overlay => {
                 let lower = self.base_layers(base).await?.with_git(checked(&making.extra_lower)?);
@@ -73,7 +71,7 @@ impl Workspaces {
         Ok(base.map(|base| Workspace::at(root, round, base, lower)))
     }
 
-    async fn copied(&self, workspace: &Workspace, branch: &str, reuse: Reuse) -> Result<(), WorkspaceError> {
+    async fn copied(&self, workspace: &Workspace, branch: &str) -> Result<(), WorkspaceError> {
         let ready = {
             let _one = self.bases.lock().await;
             let ready = self.ready_alone(&workspace.base).await?;
@@ -82,18 +80,12 @@ impl Workspaces {
         };
         make_folders(workspace)?;
         let index = workspace.index();
-        if reuse == Reuse::Fresh || !self.reset_slot(workspace, &ready).await? {
-            fs::copy(ready.index(), &index).map_err(io("copy", &index))?;
-            self.checkout(&index, &workspace.dir).await?;
-        }
+        fs::copy(ready.index(), &index).map_err(io("copy", &index))?;
+        self.checkout(&index, &workspace.dir).await?;
         let (git_dir, format) = (workspace.dir.join(".git"), self.repo.format);
-        let (workspace, oid_len, branch) = (workspace.clone(), self.oid_len(), branch.to_owned());
+        let (workspace, branch) = (workspace.clone(), branch.to_owned());
         blocking(move || {
             let (complete, base) = (workspace.root.join(COMPLETE), &workspace.base);
-            if reuse == Reuse::Slot {
-                // Without it, no later round takes this one's files over.
-                let _ = slots::record(&workspace, &ready, oid_len);
-            }
             let packs = skeleton::write_body(&git_dir, format, &ready.shallow()).map_err(io("create", &git_dir))?;
             copy_files(&ready.packs(), &packs).map_err(io("copy", &packs))?;
             skeleton::write_head(&git_dir, &branch, base).map_err(io("create", &git_dir))?;

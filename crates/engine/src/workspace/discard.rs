@@ -59,7 +59,8 @@ pub(crate) fn take_leftovers(state: &Path, whose: Leftovers) -> Vec<PathBuf> {
 fn taken_from(repo: &Path, whose: Leftovers) -> Vec<PathBuf> {
     let trash = repo.join("trash");
     let mut taken = Vec::new();
-    for (folder, prefix) in [("trash", ""), ("rounds", ".half-"), ("bases", ".half-")] {
+    // Builds up to 0.1 kept checkouts of ended rounds in `slots`.
+    for (folder, prefix) in [("trash", ""), ("rounds", ".half-"), ("bases", ".half-"), ("slots", "")] {
         let listed: Vec<_> = fs::read_dir(repo.join(folder)).into_iter().flatten().flatten().collect();
         for entry in listed {
             let (name, path) = (entry.file_name().to_string_lossy().into_owned(), entry.path());

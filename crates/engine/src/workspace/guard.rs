@@ -38,7 +38,7 @@ pub(super) fn look(root: &Path, catalogue: &Catalogue, view: View) -> Result<Gua
         match open_folder(&top, &folder) {
             Ok(fd) => guard.folder(&fd, &folder, catalogue, view, &mut waiting).map_err(failed)?,
             // What no path reaches, git does not reach either.
-            Err(Errno::ACCESS | Errno::NAMETOOLONG) => guard.cannot_read(folder, catalogue).map_err(failed)?,
+            Err(Errno::ACCESS | Errno::NAMETOOLONG) => guard.cannot_read(folder, catalogue),
             Err(errno) => return Err(failed(errno.into())),
         }
     }
@@ -82,11 +82,10 @@ impl Guard {
     }
 
     /// Folders of the base are judged by the survey.
-    fn cannot_read(&mut self, folder: Vec<u8>, catalogue: &Catalogue) -> io::Result<()> {
-        if self.unreadable.len() < TOLD_MAX && !catalogue.has_below(&folder)? {
+    fn cannot_read(&mut self, folder: Vec<u8>, catalogue: &Catalogue) {
+        if self.unreadable.len() < TOLD_MAX && !catalogue.has_below(&folder) {
             self.unreadable.push(folder);
         }
-        Ok(())
     }
 }
 
@@ -107,12 +106,11 @@ fn is_bad(
     let is_rules = name.to_bytes().starts_with(b".git") && name.to_bytes() != b".git";
     Ok(match kind {
         FileType::RegularFile => false,
-        FileType::Directory => is_rules && !catalogue.has_below(path)?,
+        FileType::Directory => is_rules && !catalogue.has_below(path),
         // Git does not follow these; a link that base has is judged when it changes, as any other.
         FileType::Symlink if is_rules => {
-            let known = catalogue.find(path)?.map(|at| catalogue.record(at)).transpose()?;
-            known.is_none_or(|(mode, _)| mode != SYMLINK)
-                && !leads_inside(path, readlinkat(fd, name, Vec::new())?.as_bytes())
+            let known = catalogue.find(path).map(|at| catalogue.entries()[at].mode);
+            known != Some(SYMLINK) && !leads_inside(path, readlinkat(fd, name, Vec::new())?.as_bytes())
         }
         FileType::Symlink => false,
         FileType::CharacterDevice if view == View::Upper => !is_whiteout(&statat(fd, name, AtFlags::SYMLINK_NOFOLLOW)?),

@@ -9,13 +9,11 @@
 //!                       git/, the layers under overlays
 //! rounds/<round>/       owned-by-loopwright, work/ or upper/ (the maker's), home/ tmp/ outbox/, index, snapshots
 //! warm/<loop>/<slot>/   build outputs of the loop's makers, for its next one
-//! slots/<slot>/         a copy that an ended round had, with its manifest, for another round to reset
 //! trash/                removed rounds and bases on their way out
 //! ```
 //!
 //! A workspace is either a private copy of everything or, at the speed of a mount, a private upper layer over shared
-//! ones that nobody writes to ([`Method`]); both are sealed to the same tree. Where there are no overlays, a copy may start
-//! from what an earlier round left untouched of its own ([`Reuse`]).
+//! ones that nobody writes to ([`Method`]); both are sealed to the same tree.
 //!
 //! **Invariant:** git never runs *in* a maker's repository. The engine reads the maker's files with its own
 //! repository and index; the `.git` in there is the maker's to ruin. It does not decide about the
@@ -31,23 +29,20 @@ mod disk;
 mod files;
 mod folder;
 mod guard;
+mod ignore;
 mod index;
 mod layers;
-mod manifest;
 mod merged;
 mod names;
 mod plan;
 mod pool;
 mod prepared;
 mod removal;
-mod reset;
 mod seal;
 mod sealed;
 mod skeleton;
-mod slots;
 mod snapshot;
 mod survey;
-mod tree;
 mod untracked;
 mod warm;
 
@@ -68,7 +63,6 @@ pub use pool::unused_bases;
 #[cfg(test)]
 pub(crate) use removal::as_ordinary_user;
 pub use sealed::{Change, ChangeStatus, Refusal, RefusedPath, SealLimits, Sealed};
-pub(crate) use slots::{left_slots, remove_slot};
 pub use snapshot::{Snapshot, SnapshotKind};
 
 /// All workspaces of one repository. Clones share one lock for the preparation of bases.
@@ -100,18 +94,6 @@ pub enum Warm {
     Kept,
 }
 
-/// Whether a copy may start from one that an earlier round had.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Reuse {
-    /// Every file is written.
-    #[default]
-    Fresh,
-    /// What an earlier round's maker left untouched is taken over, when there is such a checkout; and this one can be given
-    /// back for the next ([`Workspaces::give_back`]). For makers that the kernel holds: whatever they started must be dead
-    /// at their end, and the records must be out of their reach.
-    Slot,
-}
-
 /// How a workspace is to be made.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Making {
@@ -122,8 +104,6 @@ pub struct Making {
     pub extra_lower: Vec<PathBuf>,
     /// Whether it starts with earlier build outputs. Only overlays do.
     pub warm: Warm,
-    /// Whether an earlier round's checkout is reset. Only copies are made so.
-    pub reuse: Reuse,
 }
 
 impl From<Method> for Making {
@@ -215,7 +195,7 @@ impl Workspaces {
     /// When git or the file system fails.
     pub async fn open(git: Git, state: &Path, repo: UserRepo) -> Result<Self, WorkspaceError> {
         let root = state.join("workspaces").join(&repo.id);
-        for folder in ["bases", "rounds", "slots", "trash", "warm"] {
+        for folder in ["bases", "rounds", "trash", "warm"] {
             let path = root.join(folder);
             private_dir(&path).map_err(io("create", &path))?;
         }

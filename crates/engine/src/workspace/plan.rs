@@ -3,7 +3,6 @@
 
 use std::collections::hash_map::Entry as Slot;
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::io;
 
 use super::catalogue::{AFTER_SLASH, Catalogue, fold_of, with_folders};
 use super::names::{self, NameProblem};
@@ -20,13 +19,13 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Judges what a survey found over a base.
-    pub(super) fn new(survey: Survey, catalogue: &Catalogue, limits: SealLimits) -> io::Result<Self> {
+    pub(super) fn new(survey: Survey, catalogue: &Catalogue, limits: SealLimits) -> Self {
         let mut plan = Self { deleted: survey.deleted, ..Self::default() };
         let odd: BTreeSet<(Vec<u8>, Odd)> = survey.odd.into_iter().collect();
         for (path, odd) in odd {
             plan.refuse(&path, odd.into());
         }
-        let collisions = collisions(&survey.changed, catalogue, &plan.deleted)?;
+        let collisions = collisions(&survey.changed, catalogue, &plan.deleted);
         for file in survey.changed {
             match judge(&file, &collisions, limits) {
                 Ok(()) => plan.files.push(file),
@@ -34,7 +33,7 @@ impl Plan {
             }
         }
         plan.limit(limits);
-        Ok(plan)
+        plan
     }
 
     /// Nothing is written when git must not be asked.
@@ -91,7 +90,7 @@ fn judge(file: &Found, collisions: &HashSet<Vec<u8>>, limits: SealLimits) -> Res
 }
 
 /// New paths that equal another path of the coming tree, or one of its folders, but for case.
-fn collisions(changed: &[Found], catalogue: &Catalogue, deleted: &[Vec<u8>]) -> io::Result<HashSet<Vec<u8>>> {
+fn collisions(changed: &[Found], catalogue: &Catalogue, deleted: &[Vec<u8>]) -> HashSet<Vec<u8>> {
     let mut deleted: Vec<&[u8]> = deleted.iter().map(Vec::as_slice).collect();
     deleted.sort_unstable();
     let new = || changed.iter().filter(|file| file.is_new).map(|file| file.path.as_slice());
@@ -100,7 +99,7 @@ fn collisions(changed: &[Found], catalogue: &Catalogue, deleted: &[Vec<u8>]) -> 
         let same = match spellings.entry(fold_of(part)) {
             Slot::Occupied(known) => known.into_mut(),
             Slot::Vacant(free) => {
-                let kept = kept_spellings(free.key(), catalogue, &deleted)?;
+                let kept = kept_spellings(free.key(), catalogue, &deleted);
                 free.insert(kept)
             }
         };
@@ -109,23 +108,20 @@ fn collisions(changed: &[Found], catalogue: &Catalogue, deleted: &[Vec<u8>]) -> 
         }
     }
     let is_shared = |part: &[u8]| spellings.get(&fold_of(part)).is_some_and(|same| same.len() > 1);
-    Ok(new().filter(|path| with_folders(path).any(is_shared)).map(<[u8]>::to_vec).collect())
+    new().filter(|path| with_folders(path).any(is_shared)).map(<[u8]>::to_vec).collect()
 }
 
 /// How the base spells a path or folder that will still be there.
-fn kept_spellings(fold: &str, catalogue: &Catalogue, deleted: &[&[u8]]) -> io::Result<HashSet<Vec<u8>>> {
-    let mut kept = HashSet::new();
-    for spelling in catalogue.spellings(fold)? {
+fn kept_spellings(fold: &str, catalogue: &Catalogue, deleted: &[&[u8]]) -> HashSet<Vec<u8>> {
+    let is_kept = |spelling: &&Vec<u8>| {
         let first_from = |end: &[u8]| {
             let end = [spelling.as_slice(), end].concat();
             deleted.partition_point(|path| *path < end.as_slice())
         };
-        let has_file = catalogue.has(&spelling)? && deleted.binary_search(&spelling.as_slice()).is_err();
-        if has_file || catalogue.below(&spelling)?.len() > first_from(AFTER_SLASH) - first_from(b"/") {
-            kept.insert(spelling);
-        }
-    }
-    Ok(kept)
+        let has_file = catalogue.has(spelling) && deleted.binary_search(&spelling.as_slice()).is_err();
+        has_file || catalogue.below(spelling).len() > first_from(AFTER_SLASH) - first_from(b"/")
+    };
+    catalogue.spellings(fold).iter().filter(is_kept).cloned().collect()
 }
 
 fn printable(path: &[u8]) -> String {
@@ -134,7 +130,6 @@ fn printable(path: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::catalogue;
     use super::super::index::{Entry, PLAIN};
     use super::*;
     use proptest::prelude::*;
@@ -164,13 +159,10 @@ mod tests {
             let (deleted, kept): (Vec<_>, BTreeSet<_>) =
                 (deleted.into_iter().map(|(_, path)| path).collect(), kept.into_iter().map(|(_, path)| path).collect());
             let new: BTreeSet<_> = new.difference(&kept).filter(|path| !new.iter().any(|other| inside(other, path))).cloned().collect();
-            let dir = tempfile::tempdir().expect("a folder");
-            let file = dir.path().join("paths");
             let entries: Vec<_> = base.iter().map(|path| Entry::unseen(path.clone(), PLAIN)).collect();
-            catalogue::write(&file, &entries).expect("written");
             let changed = new.iter().map(|path| Found { path: path.clone(), mode: PLAIN, size: 0, target: None, is_new: true });
             let changed: Vec<_> = changed.collect();
-            let found = collisions(&changed, &Catalogue::open(&file).expect("whole"), &deleted).expect("answered");
+            let found = collisions(&changed, &Catalogue::new(entries), &deleted);
             prop_assert_eq!(found, by_comparing(&new, &kept));
         }
     }

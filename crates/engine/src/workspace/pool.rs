@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::create::lower_of;
 use super::folder::{is_ours, remove_tree, unique};
 use super::layers::anchors_of;
-use super::{WorkspaceError, Workspaces, blocking, disk, io, slots};
+use super::{WorkspaceError, Workspaces, blocking, disk, io};
 use crate::git::Oid;
 
 /// Bases of one repository that are kept though no round stands on them.
@@ -40,7 +40,7 @@ pub(crate) fn remove_base(path: &Path) -> Result<(), WorkspaceError> {
 
 impl Workspaces {
     /// Sees to it that there is room for more: when the file system is short, bases that no round stands on go first, the
-    /// oldest before the others, then checkouts that wait for a reset, then warm outputs.
+    /// oldest before the others, then warm outputs.
     pub(super) async fn make_room(&self, base: &Oid) -> Result<(), WorkspaceError> {
         if disk::has_room(&self.root).is_ok() {
             return Ok(());
@@ -48,14 +48,13 @@ impl Workspaces {
         let _one = self.bases.lock().await;
         let mut goes = unneeded(&self.root, 0);
         goes.retain(|path| *path != self.base_dir(base));
-        goes.extend(slots::of_repository(&self.root));
         goes.extend(list(&self.root.join("warm")).iter().flat_map(|of| list(of)).filter(|slot| is_ours(slot)));
         let root = self.root.clone();
         blocking(move || {
             for path in goes {
                 let gone = root.join("trash").join(unique("room"));
                 match fs::rename(&path, &gone) {
-                    // A round took the slot meanwhile.
+                    // A round took the outputs meanwhile.
                     Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                     other => other.map_err(io("rename", &path))?,
                 }

@@ -58,25 +58,20 @@ impl Workspaces {
             })
             .await?;
         }
-        let plan = Plan::new(survey, &catalogue, limits).map_err(|error| catalogue.failed(error))?;
+        let plan = Plan::new(survey, &catalogue, limits);
         if plan.is_empty() {
             let (tree, commit) = (ready.tree()?, workspace.base.clone());
             return Ok(Sealed { tree, commit, changes: Vec::new(), refused: plan.refused, pr_body });
         }
-        let tree = match workspace.method() {
-            Method::Copy => self.write_tree(workspace, &ready.index(), &plan).await?,
-            Method::Overlay => self.grow_tree(workspace, &ready, &plan).await?,
-        };
+        let tree = self.write_tree(workspace, &ready.index(), &plan).await?;
         let changes = self.changes(&workspace.base, &tree, &plan).await?;
         if changes.is_empty() {
             // Touched, but with the same content.
             return Ok(Sealed { tree, commit: workspace.base.clone(), changes, refused: plan.refused, pr_body });
         }
         let commit = self.engine.commit(&tree, &workspace.base, words).await?;
-        if workspace.method() == Method::Copy {
-            let index = workspace.root.join(format!("index-{commit}"));
-            fs::rename(seal_index(workspace), &index).map_err(io("rename", &index))?;
-        }
+        let index = workspace.root.join(format!("index-{commit}"));
+        fs::rename(seal_index(workspace), &index).map_err(io("rename", &index))?;
         Ok(Sealed { tree, commit, changes, refused: plan.refused, pr_body })
     }
 
@@ -98,7 +93,7 @@ impl Workspaces {
         let view = view_of(workspace);
         let (ready, index, dir, oid_len) = (ready.clone(), workspace.index(), workspace.dir.clone(), self.oid_len());
         blocking(move || {
-            let catalogue = ready.catalogue(oid_len, view)?;
+            let catalogue = ready.catalogue(oid_len)?;
             let stats = if view == View::Whole { index::read(&index, oid_len)? } else { Vec::new() };
             let mut survey = survey::tracked(&dir, &catalogue, &stats, view)?;
             let guard = guard::look(&dir, &catalogue, view)?;
@@ -116,20 +111,35 @@ impl Workspaces {
         let index = seal_index(workspace);
         // The base's index knows no file stats, so git reads every file it is told of.
         fs::copy(base_index, &index).map_err(io("copy", &index))?;
-        let update = || {
-            let call = self.engine.call("git.update-index").index(&index).work_tree(&workspace.dir);
-            call.inside(&workspace.dir)
-        };
-        if !plan.deleted.is_empty() {
-            let paths = plan.deleted.join(&0);
-            self.git().run(update().args(["--force-remove", "-z", "--stdin"]).stdin(paths)).await?;
-        }
+        self.remove_from_index(&index, &plan.deleted).await?;
         if !plan.files.is_empty() {
             let paths = plan.files.iter().map(|file| file.path.as_slice()).collect::<Vec<_>>().join(&0);
-            let add = update().args(["--add", "-z", "--stdin"]).stdin(paths);
+            let update = self.engine.call("git.update-index").index(&index).work_tree(&workspace.dir);
+            let add = update.inside(&workspace.dir).args(["--add", "-z", "--stdin"]).stdin(paths);
             self.git().run(add).await.map_err(|error| moving_or(error, &workspace.dir))?;
         }
-        let answer = self.git().run(self.engine.call("git.write-tree").index(&index)).await?;
+        self.tree_of_index(&index).await
+    }
+
+    /// Takes paths out of an index, whatever lies in any folder.
+    pub(super) async fn remove_from_index(
+        &self,
+        index: &Path,
+        paths: &[impl AsRef<[u8]>],
+    ) -> Result<(), WorkspaceError> {
+        if paths.is_empty() {
+            return Ok(());
+        }
+        let paths: Vec<&[u8]> = paths.iter().map(AsRef::as_ref).collect();
+        let folder = index.parent().unwrap_or(&self.root);
+        let call = self.engine.call("git.update-index").index(index).work_tree(folder).inside(folder);
+        let call = call.args(["--force-remove", "-z", "--stdin"]).stdin(paths.join(&0));
+        Ok(self.git().run(call).await.map(drop)?)
+    }
+
+    /// Writes the tree of an index.
+    pub(super) async fn tree_of_index(&self, index: &Path) -> Result<Oid, WorkspaceError> {
+        let answer = self.git().run(self.engine.call("git.write-tree").index(index)).await?;
         Ok(crate::git::parse_oid(&answer.line())?)
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::create::checked;
 use super::folder::{copy_files, copy_with_time, half_name, make_read_only, private_dir, remove_tree, unique};
-use super::{Files, Method, Workspace, WorkspaceError, Workspaces, blocking, index, io, names, skeleton, tree};
+use super::{Files, Method, Workspace, WorkspaceError, Workspaces, blocking, index, io, names, skeleton};
 use crate::git::{CommitWords, Oid};
 
 /// What a snapshot is for.
@@ -152,8 +152,12 @@ impl Workspaces {
     /// # Errors
     /// When git or the file system fails.
     pub async fn without(&self, workspace: &Workspace, commit: &Oid, paths: &[String]) -> Result<Oid, WorkspaceError> {
-        let tree =
-            self.import_tree(commit, paths.iter().flat_map(|path| tree::deletion(path.as_bytes())).collect()).await?;
+        let index = workspace.root.join(unique("index.without"));
+        let source = self.index_of(workspace, commit).await?;
+        fs::copy(&source, &index).map_err(io("copy", &source))?;
+        self.remove_from_index(&index, paths).await?;
+        let tree = self.tree_of_index(&index).await?;
+        fs::remove_file(&index).map_err(io("remove", &index))?;
         let words = CommitWords {
             message: "without what is new among the gates' inputs".to_owned(),
             name: "loopwright".to_owned(),

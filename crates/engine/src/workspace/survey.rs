@@ -75,10 +75,11 @@ pub(super) fn tracked(
     view: View,
 ) -> Result<Survey, WorkspaceError> {
     let fd = open_dir(CWD, root).map_err(|errno| super::io("open", root)(errno.into()))?;
-    let everything = (view == View::Whole).then_some(0..catalogue.len());
+    let everything = (view == View::Whole).then_some(0..catalogue.entries().len());
     let hidden = everything.into_iter().collect();
     let mut walk = Walk { catalogue, stats, view, seen: HashSet::new(), hidden, survey: Survey::default() };
-    walk.folder(fd, &[]).and_then(|()| walk.list_gone()).map_err(super::io("walk", root))?;
+    walk.folder(fd, &[]).map_err(super::io("walk", root))?;
+    walk.list_gone();
     Ok(walk.survey)
 }
 
@@ -95,20 +96,20 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// What is hidden and was not seen is gone.
-    fn list_gone(&mut self) -> io::Result<()> {
+    fn list_gone(&mut self) {
         self.hidden.sort_unstable_by_key(|range| range.start);
         let mut next = 0;
         for range in std::mem::take(&mut self.hidden) {
             let fresh = next.max(range.start)..range.end;
             next = next.max(range.end);
             for at in fresh.filter(|at| !self.seen.contains(at)) {
-                match self.catalogue.record(at)? {
-                    (GITLINK, path) => self.survey.odd.push((path, Odd::Submodule)),
-                    (_, path) => self.survey.deleted.push(path),
+                let entry = &self.catalogue.entries()[at];
+                match entry.mode {
+                    GITLINK => self.survey.odd.push((entry.path.clone(), Odd::Submodule)),
+                    _ => self.survey.deleted.push(entry.path.clone()),
                 }
             }
         }
-        Ok(())
     }
 
     /// Only folders that the base has are entered, so the depth is the base's.
@@ -130,9 +131,9 @@ impl Walk<'_> {
             return Ok(());
         }
         let stat = statat(parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
-        let known = self.catalogue.find(&path)?;
+        let known = self.catalogue.find(&path);
         if self.view == View::Upper && is_whiteout(&stat) {
-            self.hide(known, &path)?;
+            self.hide(known, &path);
         } else if path == PR_BODY {
             self.survey.has_pr_body = true;
             self.seen.extend(known);
@@ -148,14 +149,13 @@ impl Walk<'_> {
     }
 
     /// An entry, and everything below its path, is hidden by what lies there now.
-    fn hide(&mut self, known: Option<usize>, path: &[u8]) -> io::Result<()> {
+    fn hide(&mut self, known: Option<usize>, path: &[u8]) {
         self.hidden.extend(known.map(|at| at..at + 1));
-        self.hidden.push(self.catalogue.below(path)?);
-        Ok(())
+        self.hidden.push(self.catalogue.below(path));
     }
 
     fn known(&mut self, parent: BorrowedFd<'_>, name: &CStr, path: Vec<u8>, at: usize, stat: &Stat) -> io::Result<()> {
-        let (base_mode, _) = self.catalogue.record(at)?;
+        let base_mode = self.catalogue.entries()[at].mode;
         let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
         if base_mode == GITLINK {
             self.seen.insert(at);
@@ -182,7 +182,7 @@ impl Walk<'_> {
 
     fn unknown(&mut self, parent: BorrowedFd<'_>, name: &CStr, path: Vec<u8>, stat: &Stat) -> io::Result<()> {
         let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
-        let below = self.catalogue.below(&path)?;
+        let below = self.catalogue.below(&path);
         if is_dir && !below.is_empty() {
             return self.known_folder(parent, name, path, below);
         }

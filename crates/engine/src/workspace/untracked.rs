@@ -45,12 +45,7 @@ impl Workspaces {
         let linked = survey.changed.iter().filter(|file| file.target.is_some()).map(|file| &file.path);
         let odd = survey.odd.iter().map(|(path, _)| path);
         let gone = survey.deleted.iter().chain(linked).chain(odd).map(Vec::as_slice);
-        let mut known = Vec::new();
-        for path in gone.filter(|path| is_rules(path)) {
-            if catalogue.has(path).map_err(|error| catalogue.failed(error))? {
-                known.push(path);
-            }
-        }
+        let known: Vec<&[u8]> = gone.filter(|path| is_rules(path) && catalogue.has(path)).collect();
         if known.is_empty() {
             return Ok(ready.ignore_index());
         }
@@ -87,13 +82,8 @@ impl Workspaces {
                 .into_iter()
                 .any(|(folder, _)| path.strip_prefix(folder.as_slice()).is_some_and(|rest| rest.starts_with(b"/")))
         };
-        let may_be_new = |path: &&[u8]| !path.is_empty() && *path != PR_BODY && !shut(path);
-        let mut listed = Vec::new();
-        for path in answer.stdout.split(|byte| *byte == 0).filter(may_be_new) {
-            if !is_known(path).map_err(|error| catalogue.failed(error))? {
-                listed.push(path.to_vec());
-            }
-        }
+        let is_new = |path: &&[u8]| !path.is_empty() && *path != PR_BODY && !shut(path) && !is_known(path);
+        let listed: Vec<_> = answer.stdout.split(|byte| *byte == 0).filter(is_new).map(<[u8]>::to_vec).collect();
         let (dir, view) = (workspace.dir.clone(), seal::view_of(workspace));
         blocking(move || survey::untracked(&dir, &listed, view)).await
     }
@@ -107,17 +97,12 @@ impl Workspaces {
         survey: &mut Survey,
     ) -> Result<(), WorkspaceError> {
         let may_go = |path: &[u8], odd: Odd| match odd {
-            Odd::Special => Ok(true),
+            Odd::Special => true,
             // What base has in it would be left out with it.
-            Odd::Unreadable => catalogue.has_below(path).map(|has| !has),
-            Odd::NestedRepository | Odd::Submodule => Ok(false),
+            Odd::Unreadable => !catalogue.has_below(path),
+            Odd::NestedRepository | Odd::Submodule => false,
         };
-        let mut asked = BTreeSet::new();
-        for one in &survey.odd {
-            if may_go(&one.0, one.1).map_err(|error| catalogue.failed(error))? {
-                asked.insert(one.clone());
-            }
-        }
+        let asked: BTreeSet<_> = survey.odd.iter().filter(|one| may_go(&one.0, one.1)).cloned().collect();
         // The prefix keeps a leading colon from being read as a pattern.
         let paths: Vec<Vec<u8>> = asked.iter().map(|(path, _)| [b"./", path.as_slice()].concat()).collect();
         if paths.is_empty() {

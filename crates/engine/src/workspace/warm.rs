@@ -87,11 +87,10 @@ impl Workspaces {
         let call = self.engine.call("git.ls-files").index(&rules).work_tree(&workspace.dir).inside(&workspace.dir);
         let call = call.args(["-z", "--others", "--ignored", "--exclude-standard", "--directory"]).out_max(TREE_MAX);
         let listed = self.git().run(call).await?.stdout;
-        let is_known = |bytes: &[u8]| Ok::<_, std::io::Error>(catalogue.has(bytes)? || catalogue.has_below(bytes)?);
+        let is_known = |bytes: &[u8]| catalogue.has(bytes) || catalogue.has_below(bytes);
         let is_own = |path: &&Path| {
             let bytes = path.as_os_str().as_bytes();
-            // What cannot be told is not kept.
-            !bytes.is_empty() && !is_known(bytes).unwrap_or(true) && shown(lower, path) == Shown::Nothing
+            !bytes.is_empty() && !is_known(bytes) && shown(lower, path) == Shown::Nothing
         };
         let roots = listed.split(|byte| *byte == 0).map(|path| path.strip_suffix(b"/").unwrap_or(path)).map(as_path);
         let roots: Vec<PathBuf> = roots.filter(is_own).take(ROOTS_MAX).map(Path::to_owned).collect();

@@ -93,7 +93,7 @@ pub(super) fn rubric(at: &At<'_>) -> Option<Rubric> {
 /// One kind of outward action, also in the seed's words.
 pub(super) fn kind(at: &At<'_>) -> Option<ActionKind> {
     if let Value::Text(text) = &at.node.value
-        && let Some(kind) = ActionKind::parse(text)
+        && let Some(kind) = ActionKind::read(text)
     {
         return Some(kind);
     }
@@ -121,7 +121,7 @@ fn output_entry(at: &At<'_>) -> Option<OutputSpec> {
         at.wrong(ProblemKind::Value, format!("`{}` must have one kind as its only key", at.path), hint);
         return None;
     };
-    let Some(kind) = ActionKind::parse(&entry.key) else {
+    let Some(kind) = ActionKind::read(&entry.key) else {
         unknown_kind(at, entry);
         return None;
     };

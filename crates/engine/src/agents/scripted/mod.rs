@@ -33,6 +33,8 @@
 
 mod choose;
 mod host;
+#[cfg(feature = "hostile")]
+mod hostile;
 mod parse;
 mod perform;
 #[cfg(test)]

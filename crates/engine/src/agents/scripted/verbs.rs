@@ -9,11 +9,6 @@ const NAMES: &str = "say, flood, bytes, write, append, replace, delete, symlink,
     cannot, verdict, usage, trouble, exit, die, hang, sleep-until, ignore-term, stop-self, setsid-child, fork-bomb, eat-memory, \
     fill-disk, leak-pipe, write-later, read, env, connect, resolve, kill-parent, ptrace";
 
-const MEMORY: u64 = 256 << 20;
-const DISK: u64 = 64 << 20;
-/// The most that `eat-memory` and `fill-disk` take, whatever is written: a script is no weapon against its own host.
-const BYTES_MAX: u64 = 4 << 30;
-
 /// A step as it stands in the script.
 pub(super) struct Line<'l> {
     pub(super) name: &'l str,
@@ -56,20 +51,12 @@ impl Line<'_> {
             "die" => Verb::Die(signal(&self.one("SIGNAL")?)?),
             "hang" => self.alone(Verb::Hang)?,
             "sleep-until" => Verb::SleepUntil(self.one("FILE")?),
-            "ignore-term" => self.alone(Verb::IgnoreTerm)?,
-            "stop-self" => self.alone(Verb::StopSelf)?,
-            "setsid-child" => Verb::SetsidChild(self.some("ARGV…")?),
-            "fork-bomb" => self.alone(Verb::ForkBomb)?,
-            "eat-memory" => Verb::EatMemory(self.bounded(MEMORY)?),
-            "fill-disk" => Verb::FillDisk(self.bounded(DISK)?),
-            "leak-pipe" => self.alone(Verb::LeakPipe)?,
-            "write-later" => self.write_later()?,
             "read" => Verb::Read(self.one("PATH")?),
             "env" => self.alone(Verb::Env)?,
             "connect" => Verb::Connect(self.one("HOST:PORT")?),
             "resolve" => Verb::Resolve(self.one("NAME")?),
-            "kill-parent" => Verb::KillParent(self.signal_or("KILL")?),
-            "ptrace" => Verb::Ptrace(self.one("PID")?),
+            "ignore-term" | "stop-self" | "setsid-child" | "fork-bomb" | "eat-memory" | "fill-disk" | "leak-pipe"
+            | "write-later" | "kill-parent" | "ptrace" => self.hostile()?,
             other => return Err(format!("unknown verb `{other}`; verbs are {NAMES}")),
         };
         match self.heredoc {
@@ -78,19 +65,29 @@ impl Line<'_> {
         }
     }
 
-    fn usage_line<T>(&self, form: &str) -> Result<T, String> {
+    #[cfg(feature = "hostile")]
+    fn hostile(&mut self) -> Result<Verb, String> {
+        super::hostile::read(self)
+    }
+
+    #[cfg(not(feature = "hostile"))]
+    fn hostile(&self) -> Result<Verb, String> {
+        Err(format!("`{}` needs a build with the feature `hostile`, which tests use and releases do not", self.name))
+    }
+
+    pub(super) fn usage_line<T>(&self, form: &str) -> Result<T, String> {
         Err(format!("write `{} {form}`", self.name))
     }
 
-    fn alone(&self, verb: Verb) -> Result<Verb, String> {
+    pub(super) fn alone<T>(&self, verb: T) -> Result<T, String> {
         if self.rest.is_empty() { Ok(verb) } else { Err(format!("`{}` takes no words", self.name)) }
     }
 
-    fn words(&self) -> Result<Vec<String>, String> {
+    pub(super) fn words(&self) -> Result<Vec<String>, String> {
         words::words(self.rest)
     }
 
-    fn some(&self, form: &str) -> Result<Vec<String>, String> {
+    pub(super) fn some(&self, form: &str) -> Result<Vec<String>, String> {
         let words = self.words()?;
         if words.is_empty() { self.usage_line(form) } else { Ok(words) }
     }
@@ -99,7 +96,7 @@ impl Line<'_> {
         self.words()?.try_into().or_else(|_| self.usage_line(form))
     }
 
-    fn one(&self, form: &str) -> Result<String, String> {
+    pub(super) fn one(&self, form: &str) -> Result<String, String> {
         self.exactly::<1>(form).map(|[word]| word)
     }
 
@@ -110,7 +107,7 @@ impl Line<'_> {
     }
 
     /// Quoted text is exact; bare text is a line, and gets the newline that a line has.
-    fn text_in(&mut self, rest: &str) -> Result<String, String> {
+    pub(super) fn text_in(&mut self, rest: &str) -> Result<String, String> {
         match (self.heredoc.take(), rest) {
             (Some(text), "") => Ok(text),
             (Some(_), _) => Err("text stands on the line or below it, not both".to_owned()),
@@ -131,17 +128,6 @@ impl Line<'_> {
         Ok(verb(path, self.text_in(text.trim_start())?))
     }
 
-    fn write_later(&mut self) -> Result<Verb, String> {
-        let (millis, rest) = self.rest.split_once(' ').unwrap_or((self.rest, ""));
-        let millis = number(millis)?;
-        let rest = rest.trim_start();
-        if rest.is_empty() {
-            return self.usage_line("MS PATH TEXT");
-        }
-        let (path, text) = words::next(rest)?;
-        Ok(Verb::WriteLater { millis, path, text: self.text_in(text.trim_start())? })
-    }
-
     fn flood(&self) -> Result<Flood, String> {
         let words = self.words()?;
         match words.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
@@ -149,22 +135,6 @@ impl Line<'_> {
             [size, "line"] => Ok(Flood::OneLine(bytes(size)?)),
             [count, "lines"] => Ok(Flood::TinyLines(bytes(count)?)),
             _ => self.usage_line("N, N line (one endless line), or N lines (tiny ones)"),
-        }
-    }
-
-    fn bounded(&self, default: u64) -> Result<u64, String> {
-        match self.words()?.as_slice() {
-            [] => Ok(default),
-            [size] => bytes(size).map(|size| size.min(BYTES_MAX)),
-            _ => self.usage_line("[SIZE]"),
-        }
-    }
-
-    fn signal_or(&self, default: &str) -> Result<String, String> {
-        match self.words()?.as_slice() {
-            [] => Ok(default.to_owned()),
-            [name] => signal(name),
-            _ => self.usage_line("[SIGNAL]"),
         }
     }
 
@@ -265,11 +235,11 @@ fn count(word: &str) -> Result<(String, String), String> {
     }
 }
 
-fn number<T: std::str::FromStr>(word: &str) -> Result<T, String> {
+pub(super) fn number<T: std::str::FromStr>(word: &str) -> Result<T, String> {
     word.parse().map_err(|_| format!("`{word}` is no number that fits"))
 }
 
-fn bytes(word: &str) -> Result<u64, String> {
+pub(super) fn bytes(word: &str) -> Result<u64, String> {
     let (digits, unit) = match word.chars().last().map(|c| c.to_ascii_uppercase()) {
         Some('K') => (&word[..word.len() - 1], 1 << 10),
         Some('M') => (&word[..word.len() - 1], 1 << 20),
@@ -292,7 +262,7 @@ fn hex(word: &str) -> Result<Vec<u8>, String> {
 }
 
 /// A signal's name without `SIG`.
-fn signal(word: &str) -> Result<String, String> {
+pub(super) fn signal(word: &str) -> Result<String, String> {
     const KNOWN: [&str; 14] =
         ["HUP", "INT", "QUIT", "ILL", "ABRT", "FPE", "KILL", "SEGV", "PIPE", "ALRM", "TERM", "BUS", "USR1", "USR2"];
     let name = word.strip_prefix("SIG").unwrap_or(word);

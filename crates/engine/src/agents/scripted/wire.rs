@@ -29,24 +29,9 @@ impl Payload {
 pub(super) enum Task {
     /// A block.
     Steps(Vec<Step>),
-    /// Leave the session and become this program.
-    Detach(Vec<String>),
-    /// Leave the session and hold the inherited stderr for ever.
-    Hold,
-    /// Leave the session, wait, and write.
-    WriteLater {
-        /// How long.
-        millis: u64,
-        /// Where.
-        path: String,
-        /// What.
-        text: String,
-    },
-    /// Multiply this many times, then stay.
-    Bomb {
-        /// Generations to come.
-        depth: u32,
-    },
+    /// What a hostile step started it for.
+    #[cfg(feature = "hostile")]
+    Hostile(super::hostile::HostileTask),
 }
 
 /// A note as JSON, between its marker and the end of its line.

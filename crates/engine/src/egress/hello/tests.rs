@@ -58,10 +58,10 @@ fn other_protocols_are_no_greeting() {
     for bytes in [
         &b"GET / HTTP/1.1\r\n"[..],
         b"SSH-2.0-x\r\n",
-        b"\x16\x02\x00",
-        b"\x17\x03\x03",
+        b"\x16\x02\x00\x00\x05hello",
+        b"\x17\x03\x03\x00\x05hello",
         b"\x16\x03\x01\x00\x00",
-        b"\x16\x03\x01\x00\x01\x02",
+        b"\x16\x03\x01\x00\x04\x02\x00\x00\x00",
     ] {
         assert_eq!(read(bytes), Greeting::Not, "{bytes:?}");
     }
@@ -70,11 +70,12 @@ fn other_protocols_are_no_greeting() {
     assert_eq!(read(&endless), Greeting::Not);
 }
 
-/// A hello with these extensions.
+/// A hello with these extensions, and the signature algorithms that every client of today names.
 fn hello(extensions: &[u8]) -> Vec<u8> {
+    let extensions = [extensions, &[0, 13, 0, 4, 0, 2, 4, 3]].concat();
     let mut body = [&[3, 3][..], &[7; 32], &[0], &[0, 2, 0x13, 1], &[1, 0]].concat();
     body.extend((extensions.len() as u16).to_be_bytes());
-    body.extend(extensions);
+    body.extend(&extensions);
     let message = [&[1, 0][..], &(body.len() as u16).to_be_bytes(), &body].concat();
     in_records(&[&[0; 5][..], &message].concat(), 1 << 14)
 }

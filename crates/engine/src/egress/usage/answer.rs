@@ -1,8 +1,8 @@
 //! One answer of a provider on its way through the proxy: what it tells of its use, and whether it told all of it.
 
-use super::events::Events;
+use super::document::{self, Document};
 use super::fields::Fields;
-use super::scan::{Doc, Scan};
+use super::splitter::{DocumentSplitter, Form};
 use super::tally::{Place, TOKEN_BYTES, Tally};
 use loopwright_core::budget::Tokens;
 use std::sync::Arc;
@@ -21,23 +21,13 @@ const USUAL_TIERS: [&str; 5] = ["auto", "default", "standard", "flex", "batch"];
 /// Events that come before anything of the answer does.
 const PRELUDES: [&str; 4] = ["response.created", "response.in_progress", "response.queued", "ping"];
 
-/// How an answer is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// Events, whose data are documents.
-    Events,
-    /// One document, or one array of them.
-    Document,
-}
-
 /// The count of one request and its answer. One that goes before all was told counts as unclear.
 #[derive(Debug)]
 pub(crate) struct Answer {
     tally: Tally,
     /// Until all was told.
     place: Option<Place>,
-    events: Option<Events>,
-    scan: Scan,
+    splitter: DocumentSplitter,
     fields: Option<Fields>,
     model: String,
     /// What the tally has of it, and for which model.
@@ -62,8 +52,7 @@ impl Answer {
             tally: place.tally(),
             up: Arc::new(AtomicU64::new(place.bytes)),
             place: Some(place),
-            events: None,
-            scan: Scan::default(),
+            splitter: DocumentSplitter::new(Form::Document),
             fields: None,
             model: model.unwrap_or_default().chars().take(200).collect(),
             counted: None,
@@ -90,30 +79,28 @@ impl Answer {
 
     /// The answer begins.
     pub(crate) fn begins(&mut self, form: Form) {
-        self.events = (form == Form::Events).then(Events::default);
+        self.splitter = DocumentSplitter::new(form);
     }
 
     /// More of it came.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.down = self.down.saturating_add(bytes.len() as u64);
-        let mut docs = Vec::new();
-        match &mut self.events {
-            Some(events) => events.push(bytes, &mut self.scan, &mut docs),
-            None => self.scan.push(bytes, |doc| docs.push(doc)),
-        }
-        docs.into_iter().for_each(|doc| self.hear(doc));
+        let mut documents = Vec::new();
+        self.splitter.push(bytes, &mut |text| documents.extend(document::read(text)));
+        documents.into_iter().for_each(|document| self.hear(document));
     }
 
     /// All of it came.
     pub(crate) fn ended(&mut self) {
-        let rest = self.scan.rest();
-        self.hear(rest);
+        let mut documents = Vec::new();
+        self.splitter.finish(&mut |text| documents.extend(document::read(text)));
+        documents.into_iter().for_each(|document| self.hear(document));
         if self.fields.is_some() && !self.in_parts {
             self.told();
         }
     }
 
-    fn hear(&mut self, doc: Doc) {
+    fn hear(&mut self, doc: Document) {
         if let Some(model) = doc.model.filter(|model| !model.is_empty()) {
             self.model = model;
         }
@@ -134,7 +121,7 @@ impl Answer {
             Some("response.completed" | "response.incomplete") if has_usage => self.told(),
             Some("error" | "response.failed") => self.failed(),
             // Chat completions have no type, and tell their use once, at their end.
-            None if has_usage && self.events.is_some() && !self.is_running() => self.told(),
+            None if has_usage && self.splitter.form() == Form::Events && !self.is_running() => self.told(),
             Some(_) | None if doc.is_error => self.failed(),
             Some(kind) => self.has_begun |= !PRELUDES.contains(&kind),
             None => self.has_begun = true,

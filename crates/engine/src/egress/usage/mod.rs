@@ -2,12 +2,13 @@
 //! byte back. [docs/design/0008](../../../../../docs/design/0008-usage-counted-in-the-proxy.md) says what the count is for.
 
 mod answer;
-mod events;
+mod document;
 mod fields;
-mod scan;
+mod splitter;
 mod tally;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use answer::{Answer, Form};
+pub(crate) use answer::Answer;
+pub(crate) use splitter::Form;
 pub(crate) use tally::{Bounds, Count, NoRoom, Tally};

@@ -6,34 +6,23 @@ use super::super::roster::{Watched, WatchedLoop, is_own_branch};
 use super::event::Event;
 use super::remote;
 use crate::git::Git;
+use loopwright_core::worded;
 use std::collections::BTreeSet;
 
-/// Why an event makes no loop due.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ignored {
-    /// No repository here has its address.
-    Repository,
-    /// No loop names it.
-    Loop,
-    /// It is about another branch.
-    Branch,
-    /// It is our own doing.
-    Own,
-    /// The person behind it is nobody that the repository knows.
-    Stranger,
-}
-
-impl Ignored {
-    /// In a word.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Repository => "unknown repository",
-            Self::Loop => "no loop waits for it",
-            Self::Branch => "another branch",
-            Self::Own => "our own doing",
-            Self::Stranger => "somebody without rights to the repository",
-        }
+worded! {
+    /// Why an event makes no loop due.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Ignored {
+        /// No repository here has its address.
+        Repository = "unknown repository",
+        /// No loop names it.
+        Loop = "no loop waits for it",
+        /// It is about another branch.
+        Branch = "another branch",
+        /// It is our own doing.
+        Own = "our own doing",
+        /// The person behind it is nobody that the repository knows.
+        Stranger = "somebody without rights to the repository",
     }
 }
 

@@ -23,7 +23,7 @@ fn make_parent(path: &str) -> std::io::Result<()> {
     Path::new(path).parent().map_or(Ok(()), fs::create_dir_all)
 }
 
-pub(super) fn write(path: &str, text: &str) -> Done {
+pub(in super::super) fn write(path: &str, text: &str) -> Done {
     make_parent(path).and_then(|()| fs::write(path, text)).map_err(failed("write", path))
 }
 
@@ -88,7 +88,8 @@ pub(super) fn wait_for(path: &str) -> Done {
 }
 
 /// Real bytes, since a file of holes takes no room.
-pub(super) fn fill(bytes: u64) -> Done {
+#[cfg(feature = "hostile")]
+pub(in super::super) fn fill(bytes: u64) -> Done {
     const NAME: &str = "filler.bin";
     let mut file = fs::File::create(NAME).map_err(failed("fill", NAME))?;
     let piece = vec![0xA5_u8; 1 << 20];

@@ -1,8 +1,8 @@
 //! Performing a script, in a process of its own. Harm is bounded: what a verb takes from the host has a ceiling.
 
 mod children;
-mod files;
-mod harm;
+pub(super) mod files;
+mod look;
 mod verdict;
 
 use super::verb::{Flood, OnFailure, Step, Verb};
@@ -11,16 +11,14 @@ use std::collections::BTreeMap;
 use std::io::Write;
 
 /// How a step failed, for people.
-type Done = Result<(), String>;
+pub(super) type Done = Result<(), String>;
 
 /// Does the work of a host process and gives its exit code.
 pub(super) fn task(payload: Payload) -> i32 {
     match payload.task {
         Task::Steps(steps) => Performer::new(payload.marker).perform(steps),
-        Task::Detach(argv) => children::become_detached(&argv),
-        Task::Hold => children::hold(),
-        Task::WriteLater { millis, path, text } => children::write_later(millis, &path, &text),
-        Task::Bomb { depth } => harm::bomb(depth),
+        #[cfg(feature = "hostile")]
+        Task::Hostile(task) => super::hostile::task(task),
     }
 }
 
@@ -32,12 +30,18 @@ pub(super) fn complain(text: &str) {
 struct Performer {
     marker: String,
     usage: BTreeMap<String, String>,
+    #[cfg(feature = "hostile")]
     eaten: Vec<Vec<u8>>,
 }
 
 impl Performer {
     fn new(marker: String) -> Self {
-        Self { marker, usage: BTreeMap::new(), eaten: Vec::new() }
+        Self {
+            marker,
+            usage: BTreeMap::new(),
+            #[cfg(feature = "hostile")]
+            eaten: Vec::new(),
+        }
     }
 
     fn perform(mut self, steps: Vec<Step>) -> i32 {
@@ -76,23 +80,15 @@ impl Performer {
             Verb::UsageWord(word) => self.usage(vec![("input".to_owned(), word)]),
             Verb::Trouble(word) => self.note(&WireNote::Trouble(word)),
             Verb::Exit(code) => std::process::exit(code),
-            Verb::Die(signal) => harm::die(&signal),
+            Verb::Die(signal) => look::die(&signal),
             Verb::Hang => hang(),
             Verb::SleepUntil(path) => files::wait_for(&path),
-            Verb::IgnoreTerm => harm::ignore_term(),
-            Verb::StopSelf => harm::stop_self(),
-            Verb::SetsidChild(argv) => children::detach(Task::Detach(argv)),
-            Verb::ForkBomb => harm::fork_bomb(),
-            Verb::EatMemory(bytes) => harm::eat(&mut self.eaten, bytes),
-            Verb::FillDisk(bytes) => files::fill(bytes),
-            Verb::LeakPipe => children::detach(Task::Hold),
-            Verb::WriteLater { millis, path, text } => children::detach(Task::WriteLater { millis, path, text }),
             Verb::Read(path) => files::read(&path),
-            Verb::Env => harm::env(),
-            Verb::Connect(address) => harm::connect(&address),
-            Verb::Resolve(name) => harm::resolve(&name),
-            Verb::KillParent(signal) => harm::kill_parent(&signal),
-            Verb::Ptrace(pid) => harm::ptrace(&pid),
+            Verb::Env => look::env(),
+            Verb::Connect(address) => look::connect(&address),
+            Verb::Resolve(name) => look::resolve(&name),
+            #[cfg(feature = "hostile")]
+            Verb::Hostile(verb) => super::hostile::step(verb, &mut self.eaten),
         }
     }
 
@@ -114,13 +110,13 @@ impl Performer {
 }
 
 /// Prints bytes at once; half a line is not kept back.
-fn print(bytes: &[u8]) -> Done {
+pub(super) fn print(bytes: &[u8]) -> Done {
     let mut out = std::io::stdout().lock();
     out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| format!("print: {error}"))
 }
 
 /// What a verb that only looks found out.
-fn tell(what: &str, found: Result<String, impl std::fmt::Display>) -> Done {
+pub(super) fn tell(what: &str, found: Result<String, impl std::fmt::Display>) -> Done {
     let line = match found {
         Ok(found) => format!("{what}: {found}\n"),
         Err(error) => format!("{what}: refused: {error}\n"),
@@ -142,7 +138,7 @@ fn pour(flood: Flood) -> Done {
     Ok(())
 }
 
-fn hang() -> ! {
+pub(super) fn hang() -> ! {
     loop {
         std::thread::park();
     }

@@ -1,0 +1,86 @@
+//! Splits an answer into the texts of its documents: the data of each server-sent event, or the whole body.
+
+/// How an answer is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// Events, whose data are documents.
+    Events,
+    /// One document, or one array of them.
+    Document,
+}
+
+/// Bytes of one event, or of a whole document, that are kept. A longer one is skipped, so its use is unclear.
+const TEXT_MAX: usize = 32 << 20;
+const DATA: &[u8] = b"data:";
+
+/// The text that has come and whose end has not.
+#[derive(Debug)]
+pub(super) struct DocumentSplitter {
+    form: Form,
+    /// The data of the event, and behind them the line that is being read.
+    text: Vec<u8>,
+    line_at: usize,
+    is_too_long: bool,
+}
+
+impl DocumentSplitter {
+    pub(super) fn new(form: Form) -> Self {
+        Self { form, text: Vec::new(), line_at: 0, is_too_long: false }
+    }
+
+    pub(super) fn form(&self) -> Form {
+        self.form
+    }
+
+    /// Takes more of the answer; `hear` gets every text that ends in it.
+    pub(super) fn push(&mut self, mut bytes: &[u8], hear: &mut impl FnMut(&[u8])) {
+        while self.form == Form::Events
+            && let Some(end) = memchr::memchr(b'\n', bytes)
+        {
+            self.keep(&bytes[..end]);
+            self.end_line(hear);
+            bytes = &bytes[end + 1..];
+        }
+        self.keep(bytes);
+    }
+
+    /// The answer ended, and with it the last text.
+    pub(super) fn finish(&mut self, hear: &mut impl FnMut(&[u8])) {
+        if self.form == Form::Events {
+            self.end_line(hear);
+            self.end_text(hear);
+        } else {
+            self.line_at = self.text.len();
+            self.end_text(hear);
+        }
+    }
+
+    fn keep(&mut self, bytes: &[u8]) {
+        if self.text.len() + bytes.len() > TEXT_MAX {
+            self.is_too_long = true;
+            (self.text, self.line_at) = (vec![b'x'], 0);
+        } else {
+            self.text.extend_from_slice(bytes);
+        }
+    }
+
+    fn end_line(&mut self, hear: &mut impl FnMut(&[u8])) {
+        let line = &self.text[self.line_at..];
+        if line.is_empty() || line == b"\r" {
+            self.end_text(hear);
+        } else if line.starts_with(DATA) {
+            self.text.drain(self.line_at..self.line_at + DATA.len());
+            self.text.push(b'\n');
+            self.line_at = self.text.len();
+        } else {
+            self.text.truncate(self.line_at);
+        }
+    }
+
+    fn end_text(&mut self, hear: &mut impl FnMut(&[u8])) {
+        if !self.is_too_long && self.line_at > 0 {
+            hear(&self.text[..self.line_at]);
+        }
+        *self = Self::new(self.form);
+    }
+}
