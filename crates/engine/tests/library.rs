@@ -168,7 +168,7 @@ async fn a_sink_that_fails_changes_nothing_but_is_told() {
     let world = World::new();
     let (bad, good, troubles) = (Told::failing(), Told::default(), SinkTroubles::default());
     let builder = LoopEngine::builder(reporting()).maker(reporter()).checker(judge_report("pass", 5));
-    let builder = builder.with_sink(bad.clone()).with_sink(good.clone()).with_progress(troubles.clone());
+    let builder = builder.with_sink(bad.clone()).with_sink(good.clone()).with_events(troubles.clone());
     let report = world.build(builder).await.run_once().await.expect("a round");
     assert_eq!(report.outcome, Some(RoundOutcome::Reported), "{}", report.render());
     assert_eq!((bad.words(), good.words()), (vec!["reported"], vec!["reported"]));

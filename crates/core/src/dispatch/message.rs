@@ -194,8 +194,8 @@ pub enum Command {
         /// What.
         why: String,
     },
-    /// Worth telling, once.
-    Tell(Notice),
+    /// Published once, on the event stream.
+    Note(SchedulerNote),
 }
 
 /// A round to be born.
@@ -216,9 +216,9 @@ pub struct Start {
     pub items: Vec<Arc<str>>,
 }
 
-/// Something that a person may want to know without being asked.
+/// Something that a person may want to know, published on the event stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Notice {
+pub enum SchedulerNote {
     /// Nobody looked for a while: the machine slept, or the clock was set forward.
     Gap {
         /// When the next look was due.

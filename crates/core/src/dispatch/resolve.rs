@@ -3,7 +3,7 @@
 use super::failure::{self, Aftermath};
 use super::member::receipt_of_signal;
 use super::slots::{self, Resource, Run, RunPhase, Starting, needs, needs_of};
-use super::{Claims, Command, Dispatcher, End, Fate, LoopKey, Notice, Receipt};
+use super::{Claims, Command, Dispatcher, End, Fate, LoopKey, Receipt, SchedulerNote};
 use std::sync::Arc;
 
 /// The most rounds of one loop that wait on record for its place; more are found by the next start.
@@ -141,7 +141,7 @@ impl Dispatcher {
         }
         match after {
             Aftermath::Nothing => {}
-            Aftermath::Limited(until_ms) => self.tell(Notice::RateLimited { key: key.clone(), until_ms }),
+            Aftermath::Limited(until_ms) => self.note(SchedulerNote::RateLimited { key: key.clone(), until_ms }),
             Aftermath::Asked(why) => {
                 self.out.effect(Command::Ask { key: key.clone(), why });
                 self.settle_if_shut(now_ms, key);

@@ -13,7 +13,6 @@ use crate::git::{Base, Oid, UserRepo};
 use crate::live::{Admission, Arrival, By, Pick, Stay};
 use crate::probe::{self, Work};
 use crate::proc::Cancel;
-use crate::progress::Progress;
 use crate::random;
 use crate::room::Rooms;
 use crate::store::{Batch, Change};
@@ -80,7 +79,6 @@ impl<'a> Run<'a> {
         engine: &'a Engine,
         bind: &'a Bindings,
         mut request: RunRequest,
-        progress: &'a dyn Progress,
         cancel: &'a Cancel,
         by: By,
     ) -> Result<(Self, Vec<Action>), EngineError> {
@@ -108,7 +106,6 @@ impl<'a> Run<'a> {
         let mut run = Self {
             engine,
             bind,
-            progress,
             cancel,
             repo,
             spaces,
