@@ -72,6 +72,13 @@ pub enum Input {
         /// Which start.
         ticket: u64,
     },
+    /// The forge has as many open pull requests of a start's loop as the loop may have, or more.
+    TooManyOpen {
+        /// Which start.
+        ticket: u64,
+        /// How many are open.
+        open: u32,
+    },
     /// The store has a receipt for the occurrence of a start already: another process, or a clock that was set back by
     /// a person's word.
     Settled {

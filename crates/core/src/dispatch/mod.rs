@@ -208,6 +208,7 @@ impl Dispatcher {
             Input::Born { ticket, round } => self.born(now_ms, ticket, round),
             Input::Unborn { ticket, why, retry_ms } => self.unborn(now_ms, ticket, &why, retry_ms),
             Input::NoWork { ticket } => self.no_work(now_ms, ticket),
+            Input::TooManyOpen { ticket, open } => self.too_many_open(now_ms, ticket, open),
             Input::Settled { ticket } => self.settled(now_ms, ticket),
             Input::Ended { key, round, end } => self.ended(now_ms, &key, &round, &end),
             Input::Proposals { key, open } => self.proposals(now_ms, &key, open),

@@ -61,6 +61,15 @@ impl Dispatcher {
         self.after_start(now_ms, &key);
     }
 
+    /// The occurrence is skipped. The next one asks the forge again, so a pull request that a person closes makes room.
+    pub(super) fn too_many_open(&mut self, now_ms: i64, ticket: u64, open: u32) {
+        let Some((key, starting)) = self.end_start(ticket) else { return };
+        let most = self.members.get(&key).map_or(open, |member| member.entry.open_max);
+        let reason = format!("{open} pull requests are open, at most {most} may be");
+        self.finish_start(now_ms, &key, starting, Fate::OpenMax, &reason);
+        self.after_start(now_ms, &key);
+    }
+
     /// The occurrence has its receipt already; only the mark goes on, and the signals are settled.
     pub(super) fn settled(&mut self, now_ms: i64, ticket: u64) {
         let Some((key, starting)) = self.end_start(ticket) else { return };

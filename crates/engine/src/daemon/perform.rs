@@ -317,6 +317,7 @@ impl Desk {
             Finished::Rested => self.vacated(number),
             Finished::Withheld => drop(self.rounds.leave(number)),
             Finished::NoWork => self.unborn(number, |ticket| Input::NoWork { ticket }),
+            Finished::TooManyOpen { open } => self.unborn(number, |ticket| Input::TooManyOpen { ticket, open }),
             Finished::Known { round } => self.known(number, round),
             Finished::Unborn { why, again } => self.not_started(number, why, again),
             Finished::Left { why, again } => self.left(number, why, again),

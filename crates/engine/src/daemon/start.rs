@@ -46,6 +46,11 @@ impl Work {
             return stopped();
         }
         let Ready { engine, bind, mut request } = *ready;
+        match engine.too_many_open(&request.spec, &bind, &start.key.repo).await {
+            Ok(None) => {}
+            Ok(Some(open)) => return Finished::TooManyOpen { open },
+            Err(error) => return unborn(error),
+        }
         if start.items.is_empty() && request.spec.locks_items() {
             match self.claim(&mut request).await {
                 Ok(Claimed::Granted) => {}

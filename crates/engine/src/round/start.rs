@@ -88,6 +88,14 @@ impl<'a> Run<'a> {
             gate_scripts_in_base(engine, &spaces, &request.spec, &head.commit).await?;
             engine.known.note_gated(&repo.id, &head.commit, request.spec.hash());
         }
+        // A round that is due was asked about before.
+        if by == By::Hand
+            && !request.dry_run
+            && let Some(open) = engine.too_many_open(&request.spec, bind, &repo.id).await?
+        {
+            let (loop_name, open_max) = (request.spec.name.clone(), request.spec.open_max);
+            return Err(EngineError::TooManyOpen { loop_name, open, open_max });
+        }
         let heldout = heldout(engine, &repo, &request.spec)?;
         request.inputs.extend(heldout.inputs());
         let pick = looked(engine, &mut request, &repo, by, cancel).await?;
