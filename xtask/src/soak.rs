@@ -20,6 +20,7 @@ name: mend
 intent: Mend the sum.
 level: L3
 allow: [pull-request]
+open_max: 1000
 attempts: 1
 gates:
   - { name: tests, run: [sh, tests/run.sh], red_before: true }

@@ -162,9 +162,12 @@ impl From<EngineError> for CommandError {
             EngineError::Unknown(_) => Self::unknown(error.to_string()).hint("see `loopwright rounds`"),
             EngineError::Ambiguous { .. } => Self::unknown(error.to_string()).hint("give more of the id"),
             EngineError::Stale(_) => Self::refused(error.to_string()).hint("see `loopwright inbox`"),
+            EngineError::TooManyOpen { .. } => Self::refused(error.to_string())
+                .hint("merge or close one of them, or raise `open_max` in the loop file"),
             EngineError::Busy { .. } => Self::failed(error.to_string()).hint("see `loopwright status`"),
             EngineError::Place(_)
             | EngineError::Daemon(_)
+            | EngineError::Forge(_)
             | EngineError::WorkGone(_)
             | EngineError::Workspace(_)
             | EngineError::Gates(_)

@@ -4,9 +4,9 @@
 use crate::output::{Look, Output, safe};
 use crate::signals::Running;
 use crate::view::time;
-use loopwright::progress::{Notice, Progress};
+use loopwright::events::{EventKind, EventSink, LiveEvent};
 use loopwright_core::gate::{GateResult, GateStatus};
-use loopwright_core::round::Round;
+use loopwright_core::level::LoopLevel;
 use std::sync::Arc;
 
 /// How much is told.
@@ -34,17 +34,17 @@ impl Telling {
 
 /// Shows a round as it goes.
 #[derive(Debug)]
-pub(crate) struct Screen<'o> {
-    out: &'o Output,
+pub(crate) struct Screen {
+    out: Output,
     telling: Telling,
     running: Running,
 }
 
-impl<'o> Screen<'o> {
+impl Screen {
     /// A screen; with `--json` it stays dark.
-    pub(crate) fn new(out: &'o Output, telling: Telling, running: &Running) -> Self {
+    pub(crate) fn new(out: &Output, telling: Telling, running: &Running) -> Self {
         let telling = if out.is_json() { Telling::Off } else { telling };
-        Self { out, telling, running: Arc::clone(running) }
+        Self { out: out.twin(), telling, running: Arc::clone(running) }
     }
 
     fn tell(&self, least: Telling, line: impl FnOnce() -> String) {
@@ -58,44 +58,61 @@ impl<'o> Screen<'o> {
     }
 
     fn gate(&self, gate: &GateResult) -> String {
-        let (look, sign) = match gate.status {
-            GateStatus::Passed => (Look::Green, "✓"),
-            GateStatus::Rejected => (Look::Red, "✗"),
-            GateStatus::Failed => (Look::Red, "!"),
-            GateStatus::Skipped => (Look::Dim, "-"),
-        };
-        let status = self.out.note_look(look, &format!("{sign} {}", gate.status));
-        let reason = gate.reason.as_ref().map_or(String::new(), |reason| format!(" ({})", safe(reason)));
-        format!("         {status} {}{reason}, {} ms", safe(&gate.name), gate.duration_ms)
+        let status = self.out.note_look(gate_look(gate.status), &gate_mark(gate));
+        format!("         {status} {}", gate_text(gate))
     }
 
-    fn moved(&self, round: &Round) {
-        let started = &round.facts().started;
-        if self.running.set(started.round.clone()).is_ok() {
-            let text = format!("{} of {} at {}", started.round, started.spec.name, started.spec.level.short());
+    fn recorded(&self, event: &LiveEvent, phase: &str, level: LoopLevel) {
+        let round = event.round.clone().unwrap_or_default();
+        let text = format!("{round} of {} at {}", event.loop_name(), level.short());
+        if self.running.set(round).is_ok() {
             self.tell(Telling::Info, || self.stage("round", &text));
         }
-        self.tell(Telling::Debug, || self.out.note_look(Look::Dim, &format!("         → {}", round.phase().word())));
+        self.tell(Telling::Debug, || self.out.note_look(Look::Dim, &format!("         → {phase}")));
     }
 }
 
-impl Progress for Screen<'_> {
-    fn notice(&self, notice: &Notice<'_>) {
-        match notice {
-            Notice::Stage { stage, text } => self.tell(Telling::Info, || self.stage(stage.word(), text)),
-            Notice::Agent { role, line } => self.tell(Telling::Info, || {
+/// The colour of a gate's result.
+pub(crate) fn gate_look(status: GateStatus) -> Look {
+    match status {
+        GateStatus::Passed => Look::Green,
+        GateStatus::Rejected | GateStatus::Failed => Look::Red,
+        GateStatus::Skipped => Look::Dim,
+    }
+}
+
+/// A gate's result as a sign and a word.
+pub(crate) fn gate_mark(gate: &GateResult) -> String {
+    let sign = match gate.status {
+        GateStatus::Passed => "✓",
+        GateStatus::Rejected => "✗",
+        GateStatus::Failed => "!",
+        GateStatus::Skipped => "-",
+    };
+    format!("{sign} {}", gate.status)
+}
+
+/// A gate's name, its reason and how long it took.
+pub(crate) fn gate_text(gate: &GateResult) -> String {
+    let reason = gate.reason.as_ref().map_or(String::new(), |reason| format!(" ({})", safe(reason)));
+    format!("{}{reason}, {} ms", safe(&gate.name), gate.duration_ms)
+}
+
+impl EventSink for Screen {
+    fn event(&self, event: &LiveEvent) {
+        match &event.kind {
+            EventKind::Stage { stage, text } => self.tell(Telling::Info, || self.stage(stage.word(), text)),
+            EventKind::AgentLine { role, line } => self.tell(Telling::Info, || {
                 self.out.note_look(Look::Dim, &format!("         {} | {}", role.word(), safe(line)))
             }),
-            Notice::Gate(gate) => self.tell(Telling::Info, || self.gate(gate)),
-            Notice::Moved(round) => self.moved(round),
-            Notice::Waits { until_ms, why } => self.tell(Telling::Info, || {
+            EventKind::Gate(gate) => self.tell(Telling::Info, || self.gate(gate)),
+            EventKind::Recorded { phase, level, .. } => self.recorded(event, phase, *level),
+            EventKind::ProviderWait { until_ms, why } => self.tell(Telling::Info, || {
                 let left = time::until(*until_ms, time::now_ms());
                 let when = format!("until {} UTC, {left}; Ctrl-C ends the round", time::clock(*until_ms));
                 self.stage("waits", &format!("{when} ({why})"))
             }),
-            Notice::SinkFailed { round, error } => {
-                self.tell(Telling::Info, || self.stage("warning", &format!("round {round} was not told on: {error}")));
-            }
+            _ => {}
         }
     }
 }

@@ -189,6 +189,45 @@ impl DeliverError {
     }
 }
 
+/// An `Authorization` header that a forge lends the engine for one push. It is never printed, stored or shown to an agent.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PushCredential(String);
+
+impl PushCredential {
+    /// The value of the header, such as `Basic …`; `None` when it is not one printable line.
+    #[must_use]
+    pub fn new(authorization: impl Into<String>) -> Option<Self> {
+        let value: String = authorization.into();
+        let is_line = !value.is_empty() && value.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+        is_line.then_some(Self(value))
+    }
+
+    /// The value of the header, for the one process that sends it.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for PushCredential {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("PushCredential(…)")
+    }
+}
+
+/// Where the engine pushes a commit before an item is delivered, and with which credential.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PushTarget {
+    /// The repository, from the configuration: `https://…`, or `file://…` on this machine. It holds no user and no password.
+    pub url: String,
+    /// The branch that is written.
+    pub branch: String,
+    /// The commit that the branch has now; `None` when it must not exist. Any other commit is left alone.
+    pub expected_old: Option<String>,
+    /// The credential for this push.
+    pub credential: Option<PushCredential>,
+}
+
 /// Receives items: a forge, a chat, a folder.
 ///
 /// An implementation may be called twice with the same key, also at the same time and after a crash; the second call
@@ -196,6 +235,12 @@ impl DeliverError {
 pub trait Deliver: Send + Sync {
     /// Delivers one item.
     fn deliver<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<Receipt, DeliverError>>;
+
+    /// The push that the item needs before it is delivered; `None` for an item without a commit, and for a receiver that
+    /// takes commits by itself. The engine performs it.
+    fn push_target<'a>(&'a self, _item: &'a Delivery) -> BoxFuture<'a, Result<Option<PushTarget>, DeliverError>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
 
     /// Looks for the item by its marker, without any effect.
     fn find<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<Found, DeliverError>>;

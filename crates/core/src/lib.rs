@@ -10,6 +10,7 @@ pub mod deliver;
 pub mod dispatch;
 pub mod executor;
 pub mod forecast;
+pub mod forge;
 pub mod gate;
 pub mod hash;
 pub mod human_gate;

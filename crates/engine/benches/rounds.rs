@@ -153,7 +153,7 @@ async fn round(
 ) -> Result<Value, Box<dyn Error>> {
     ledger.take();
     let begun = Instant::now();
-    let report = engine.run(RunRequest::manual(spec.clone(), repo, "bench"), bind, &(), &Cancel::new()).await?;
+    let report = engine.run(RunRequest::manual(spec.clone(), repo, "bench"), bind, &Cancel::new()).await?;
     let nanos = begun.elapsed().as_nanos();
     let parts: serde_json::Map<_, _> = ledger
         .take()

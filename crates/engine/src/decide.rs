@@ -3,7 +3,6 @@
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::proc::Cancel;
-use crate::progress::Progress;
 use crate::report;
 use crate::round::Bindings;
 use crate::round::journal::question_id;
@@ -25,43 +24,30 @@ impl Engine {
         candidate: &str,
         actor: &str,
         bind: &Bindings,
-        progress: &dyn Progress,
     ) -> Result<RoundReport, EngineError> {
         if self.is_expired(round).await? {
-            self.end_waiting(round, Event::Expired, bind, progress).await?;
+            self.end_waiting(round, Event::Expired, bind).await?;
             return Err(EngineError::Stale("the question has expired; silence is a no".to_owned()));
         }
         let said = PersonSaid { actor: actor.to_owned(), candidate: candidate.to_owned(), why: None };
-        self.end_waiting(round, Event::Approved(said), bind, progress).await
+        self.end_waiting(round, Event::Approved(said), bind).await
     }
 
     /// Ends a waiting round with a no.
     ///
     /// # Errors
     /// [`EngineError::Stale`] when the round does not wait.
-    pub async fn deny(
-        &self,
-        round: &str,
-        actor: &str,
-        why: &str,
-        bind: &Bindings,
-        progress: &dyn Progress,
-    ) -> Result<RoundReport, EngineError> {
+    pub async fn deny(&self, round: &str, actor: &str, why: &str, bind: &Bindings) -> Result<RoundReport, EngineError> {
         let said = PersonSaid { actor: actor.to_owned(), candidate: String::new(), why: Some(why.to_owned()) };
-        self.end_waiting(round, Event::Denied(said), bind, progress).await
+        self.end_waiting(round, Event::Denied(said), bind).await
     }
 
     /// Ends one round whose question has expired.
     ///
     /// # Errors
     /// When the record cannot be kept.
-    pub async fn expire(
-        &self,
-        round: &str,
-        bind: &Bindings,
-        progress: &dyn Progress,
-    ) -> Result<RoundReport, EngineError> {
-        self.end_waiting(round, Event::Expired, bind, progress).await
+    pub async fn expire(&self, round: &str, bind: &Bindings) -> Result<RoundReport, EngineError> {
+        self.end_waiting(round, Event::Expired, bind).await
     }
 
     /// Rounds whose question has expired.
@@ -80,15 +66,9 @@ impl Engine {
         Ok(question.is_some_and(|row| row.closed_ms.is_none() && row.expires_ms.is_some_and(|at| at <= self.now_ms())))
     }
 
-    async fn end_waiting(
-        &self,
-        round: &str,
-        event: Event,
-        bind: &Bindings,
-        progress: &dyn Progress,
-    ) -> Result<RoundReport, EngineError> {
+    async fn end_waiting(&self, round: &str, event: Event, bind: &Bindings) -> Result<RoundReport, EngineError> {
         // An answer is carried out to its end: a delivery that has begun is not stopped half-way.
-        let after = self.answer(round, event, bind, progress, &Cancel::new()).await?;
+        let after = self.answer(round, event, bind, &Cancel::new()).await?;
         self.report_of(&after).await
     }
 

@@ -7,6 +7,7 @@ use crate::boundary::{self, Host};
 use crate::clock::{Clock, SystemClock};
 use crate::egress::{Provider, Ways};
 use crate::error::EngineError;
+use crate::events::{EventBus, EventKind, LiveEvent};
 use crate::git::{Git, UserRepo};
 use crate::ground::Ground;
 use crate::known_secrets::KnownSecrets;
@@ -20,6 +21,7 @@ use crate::store::{Batch, Mode, OwnerInfo, SqlStore, Store, StoreError, StoreErr
 use crate::toolchains::{self, Shown};
 use crate::workspace::{self, Workspaces};
 use loopwright_core::config::SharedBudget;
+use loopwright_core::dispatch::LoopKey;
 use loopwright_core::prices::Prices;
 use loopwright_core::round::Boundary;
 use loopwright_core::spec::{AgentSpec, LoopSpec};
@@ -121,6 +123,7 @@ pub struct Engine {
     pub(crate) git: Git,
     pub(crate) proc: Proc,
     pub(crate) live: Live,
+    events: EventBus,
     /// What agents use right now.
     pub(crate) purse: Purse,
     /// What this host holds, told or tried once.
@@ -154,6 +157,7 @@ impl Engine {
             git,
             proc,
             live: Live::default(),
+            events: EventBus::default(),
             purse: Purse::default(),
             host,
             bases: Arc::default(),
@@ -173,7 +177,7 @@ impl Engine {
             seam: own.seam.clone(),
             ..told
         };
-        Self { settings: Arc::new(settings), hold: Hold::Lent, ..self.clone() }
+        Self { settings: Arc::new(settings), hold: Hold::Lent, ..self.with_own_events() }
     }
 
     /// Opens the database for looking only; also while another process owns it.
@@ -195,6 +199,22 @@ impl Engine {
     #[must_use]
     pub fn places(&self) -> &Places {
         &self.places
+    }
+
+    /// The event stream. A lent engine has its own, whose events also reach the stream of the engine that lent it.
+    #[must_use]
+    pub fn events(&self) -> &EventBus {
+        &self.events
+    }
+
+    /// The same engine with an event stream of its own, whose events also reach this one's.
+    pub(crate) fn with_own_events(&self) -> Self {
+        Self { events: self.events.child(), ..self.clone() }
+    }
+
+    /// Publishes an event on the engine's stream.
+    pub(crate) fn publish(&self, loop_key: Option<LoopKey>, round: Option<&str>, kind: EventKind) {
+        self.events.publish(LiveEvent { at_ms: self.now_ms(), loop_key, round: round.map(str::to_owned), kind });
     }
 
     /// The git door.

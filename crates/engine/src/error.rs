@@ -32,6 +32,19 @@ pub enum EngineError {
         /// What is asked.
         why: Vec<String>,
     },
+    /// The loop has as many open pull requests as it may have.
+    #[error("loop `{loop_name}` has {open} open pull requests, and `open_max` is {open_max}")]
+    TooManyOpen {
+        /// The loop.
+        loop_name: String,
+        /// How many are open on the forge.
+        open: u32,
+        /// How many may be.
+        open_max: u32,
+    },
+    /// The forge could not be read.
+    #[error(transparent)]
+    Forge(loopwright_core::forge::ForgeError),
     /// No round or question has that id.
     #[error("nothing is called `{0}`")]
     Unknown(String),

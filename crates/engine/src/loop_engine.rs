@@ -3,10 +3,10 @@
 use crate::agents::Agent;
 use crate::engine::{Engine, Settings};
 use crate::error::EngineError;
+use crate::events::{EventKind, EventSink};
 use crate::executor::ExecutorOutlet;
 use crate::live::By;
 use crate::proc::Cancel;
-use crate::progress::{Notice, Progress};
 use crate::round::{Bindings, Fallback, Outlet, Run, RunRequest};
 use crate::sink::LoopSink;
 use loopwright_core::budget::Reservation;
@@ -29,7 +29,6 @@ pub struct LoopEngine {
     pub(crate) spec: CheckedSpec,
     pub(crate) repo: PathBuf,
     pub(crate) bind: Bindings,
-    progress: Arc<dyn Progress>,
     sinks: Vec<Arc<dyn LoopSink>>,
     cancel: Cancel,
 }
@@ -42,7 +41,7 @@ pub struct LoopEngineBuilder {
     fallback: Fallback,
     gate: Option<Arc<dyn HumanGate>>,
     outlet: Outlet,
-    progress: Arc<dyn Progress>,
+    events: Vec<Arc<dyn EventSink>>,
     sinks: Vec<Arc<dyn LoopSink>>,
     cancel: Cancel,
 }
@@ -72,7 +71,7 @@ impl LoopEngine {
             fallback: Fallback::default(),
             gate: None,
             outlet: Outlet::ApprovalOnly,
-            progress: Arc::new(()),
+            events: Vec::new(),
             sinks: Vec::new(),
             cancel: Cancel::new(),
         }
@@ -108,7 +107,7 @@ impl LoopEngine {
         let repo = self.engine.git().discover(&self.repo).await?;
         for row in self.engine.abandoned().await? {
             if row.loop_name == self.spec.name && row.repo == repo.id {
-                match self.engine.resume(&row.id, &self.bind, self.progress.as_ref(), &self.cancel).await {
+                match self.engine.resume(&row.id, &self.bind, &self.cancel).await {
                     Ok(round) => self.tell(&self.engine.report_of(&round).await?),
                     // Another call took it between the look and the hand.
                     Err(EngineError::Stale(_)) => {}
@@ -117,7 +116,7 @@ impl LoopEngine {
             }
         }
         let request = RunRequest::manual(self.spec.clone(), &self.repo, "library");
-        let report = self.engine.run(request, &self.bind, self.progress.as_ref(), &self.cancel).await?;
+        let report = self.engine.run(request, &self.bind, &self.cancel).await?;
         Ok(self.told(report))
     }
 
@@ -127,7 +126,7 @@ impl LoopEngine {
     /// # Errors
     /// When nothing waits under that id or the candidate is another one.
     pub async fn approve(&self, round: &str, candidate: &str, actor: &str) -> Result<RoundReport, EngineError> {
-        let report = self.engine.approve(round, candidate, actor, &self.bind, self.progress.as_ref()).await?;
+        let report = self.engine.approve(round, candidate, actor, &self.bind).await?;
         Ok(self.told(report))
     }
 
@@ -136,7 +135,7 @@ impl LoopEngine {
     /// # Errors
     /// When nothing waits under that id.
     pub async fn deny(&self, round: &str, actor: &str, why: &str) -> Result<RoundReport, EngineError> {
-        let report = self.engine.deny(round, actor, why, &self.bind, self.progress.as_ref()).await?;
+        let report = self.engine.deny(round, actor, why, &self.bind).await?;
         Ok(self.told(report))
     }
 
@@ -145,8 +144,7 @@ impl LoopEngine {
     /// # Errors
     /// [`EngineError::Stale`] when it is not suspended, [`EngineError::WorkGone`] when there is nothing to go on from.
     pub async fn resume(&self, round: &str, actor: &str, raised: Reservation) -> Result<RoundReport, EngineError> {
-        let (progress, cancel) = (self.progress.as_ref(), &self.cancel);
-        let report = self.engine.go_on(round, actor, raised, &self.bind, progress, cancel).await?;
+        let report = self.engine.go_on(round, actor, raised, &self.bind, &self.cancel).await?;
         Ok(self.told(report))
     }
 
@@ -162,7 +160,8 @@ impl LoopEngine {
         }
         for sink in &self.sinks {
             if let Err(error) = sink.deliver(report) {
-                self.progress.notice(&Notice::SinkFailed { round: &report.round, error: &error });
+                let failed = EventKind::SinkFailed { error: error.to_string() };
+                self.engine.publish(None, Some(&report.round), failed);
             }
         }
     }
@@ -225,10 +224,10 @@ impl LoopEngineBuilder {
         self
     }
 
-    /// Watches rounds.
+    /// Receives the events of this loop's rounds, in order; several sinks may be bound.
     #[must_use]
-    pub fn with_progress(mut self, progress: impl Progress + 'static) -> Self {
-        self.progress = Arc::new(progress);
+    pub fn with_events(mut self, sink: impl EventSink + 'static) -> Self {
+        self.events.push(Arc::new(sink));
         self
     }
 
@@ -266,15 +265,9 @@ impl LoopEngineBuilder {
             gate: self.gate.unwrap_or_else(|| default_gate_for(level).into()),
             outlet: self.outlet,
         };
-        Ok(LoopEngine {
-            engine,
-            spec,
-            repo: repo.into(),
-            bind,
-            progress: self.progress,
-            sinks: self.sinks,
-            cancel: self.cancel,
-        })
+        let engine = engine.with_own_events();
+        self.events.into_iter().for_each(|sink| engine.events().attach(sink).keep());
+        Ok(LoopEngine { engine, spec, repo: repo.into(), bind, sinks: self.sinks, cancel: self.cancel })
     }
 }
 
@@ -283,14 +276,8 @@ impl Engine {
     ///
     /// # Errors
     /// When the loop cannot run here, or the record cannot be kept.
-    pub async fn run(
-        &self,
-        request: RunRequest,
-        bind: &Bindings,
-        progress: &dyn Progress,
-        cancel: &Cancel,
-    ) -> Result<RoundReport, EngineError> {
-        let round = self.run_by(request, bind, progress, cancel, By::Hand, &mut |_| ()).await?;
+    pub async fn run(&self, request: RunRequest, bind: &Bindings, cancel: &Cancel) -> Result<RoundReport, EngineError> {
+        let round = self.run_by(request, bind, cancel, By::Hand, &mut |_| ()).await?;
         self.report_of(&round).await
     }
 
@@ -299,7 +286,6 @@ impl Engine {
         &self,
         request: RunRequest,
         bind: &Bindings,
-        progress: &dyn Progress,
         cancel: &Cancel,
         by: By,
         born: &mut (dyn FnMut(&str) + Send),
@@ -308,7 +294,7 @@ impl Engine {
         if !why.is_empty() {
             return Err(EngineError::NotRunnable { name: request.spec.name.clone(), why });
         }
-        let (mut run, actions) = Run::start(self, bind, request, progress, cancel, by).await?;
+        let (mut run, actions) = Run::start(self, bind, request, cancel, by).await?;
         born(&run.round().facts().started.round);
         run.drive(actions).await?;
         run.tidy().await;

@@ -4,14 +4,15 @@
 //! the program as the rounds do. Nothing fires because a program started; what was missed is caught up as each loop says.
 
 use crate::agents::Absent;
-use crate::daemon::{Begun, Daemon, Ended, Ending, Fleet, Loops, News, Prepared, Ready, TickReport, Told, tick};
+use crate::daemon::{Begun, Daemon, Ended, Ending, Fleet, Loops, Prepared, Ready, TickReport, tick};
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::events::{AttachedSink, EventKind, LiveEvent};
 use crate::git::UserRepo;
 use crate::loop_engine::LoopEngine;
 use crate::proc::Cancel;
 use crate::round::{Bindings, Fallback, Outlet, RunRequest};
-use crate::takeover::{Rebind, Taken};
+use crate::takeover::Rebind;
 use loopwright_core::BoxFuture;
 use loopwright_core::cadence::CadenceProblem;
 use loopwright_core::dispatch::{Entry, Limits, LoopKey};
@@ -37,7 +38,6 @@ pub struct LoopScheduler {
     engine: Engine,
     limits: Limits,
     loops: Arc<Registry>,
-    told: Arc<dyn Told>,
 }
 
 /// A scheduler at work. Dropping it does not end the scheduler; [`SchedulerHandle::stop`] does.
@@ -45,7 +45,9 @@ pub struct LoopScheduler {
 pub struct SchedulerHandle {
     daemon: Daemon,
     ending: Ending,
-    bell: JoinHandle<()>,
+    /// Rounds that came to rest; `None` ends the reports.
+    rested: UnboundedSender<Option<String>>,
+    reports: JoinHandle<()>,
 }
 
 /// Why a loop cannot be scheduled.
@@ -79,7 +81,7 @@ impl LoopScheduler {
     #[must_use]
     pub fn new(engine: Engine) -> Self {
         let loops = Registry { zone: "UTC".to_owned(), loops: BTreeMap::new() };
-        Self { engine, limits: Limits::default(), loops: Arc::new(loops), told: Arc::new(()) }
+        Self { engine, limits: Limits::default(), loops: Arc::new(loops) }
     }
 
     /// The IANA zone of loops that name none. It is looked up when a loop is registered.
@@ -93,13 +95,6 @@ impl LoopScheduler {
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
-        self
-    }
-
-    /// Hears everything the scheduler does: receipts, starts, ends, troubles.
-    #[must_use]
-    pub fn with_told(mut self, told: impl Told + 'static) -> Self {
-        self.told = Arc::new(told);
         self
     }
 
@@ -144,10 +139,13 @@ impl LoopScheduler {
     /// # Errors
     /// When the record cannot be read or kept. What goes wrong with one loop is that loop's outcome.
     pub async fn tick_once(&self) -> Result<TickReport, EngineError> {
-        let (bell, rings) = self.bell();
-        // Whoever drops the pass ends it.
-        let done = tick(self.engine.clone(), self.fleet(), self.limits.clone(), bell, &Cancel::new()).await;
-        deliver(&self.engine, &self.loops, rings).await;
+        let (rested, rounds, attached) = self.rested();
+        // Dropping the pass ends it.
+        let done = tick(self.engine.clone(), self.fleet(), self.limits.clone(), &Cancel::new()).await;
+        drop(attached);
+        // The other end is the receiver below.
+        let _ = rested.send(None);
+        deliver(&self.engine, &self.loops, rounds).await;
         done
     }
 
@@ -157,20 +155,35 @@ impl LoopScheduler {
     /// # Errors
     /// When the record cannot be read, or a scheduler runs on this engine already.
     pub async fn start(self) -> Result<SchedulerHandle, EngineError> {
-        let (bell, rings) = self.bell();
-        let (daemon, ending) = Daemon::start(self.engine.clone(), self.fleet(), self.limits.clone(), bell).await?;
+        let (rested, rounds, attached) = self.rested();
+        let (daemon, ending) = Daemon::start(self.engine.clone(), self.fleet(), self.limits.clone()).await?;
         let (engine, loops) = (self.engine.clone(), Arc::clone(&self.loops));
-        let bell = tokio::spawn(async move { deliver(&engine, &loops, rings).await });
-        Ok(SchedulerHandle { daemon, ending, bell })
+        let reports = tokio::spawn(async move {
+            deliver(&engine, &loops, rounds).await;
+            drop(attached);
+        });
+        Ok(SchedulerHandle { daemon, ending, rested, reports })
     }
 
     fn fleet(&self) -> Arc<dyn Fleet> {
         Arc::clone(&self.loops) as Arc<dyn Fleet>
     }
 
-    fn bell(&self) -> (Arc<dyn Told>, UnboundedReceiver<String>) {
-        let (rings, heard) = unbounded_channel();
-        (Arc::new(Bell { rings, told: Arc::clone(&self.told) }), heard)
+    /// The rounds that come to rest here, from the event stream.
+    fn rested(&self) -> (UnboundedSender<Option<String>>, UnboundedReceiver<Option<String>>, AttachedSink) {
+        let (sender, rounds) = unbounded_channel();
+        let own = sender.clone();
+        let sink = move |event: &LiveEvent| {
+            let is_rest = match &event.kind {
+                // A round that a person runs reports to its caller, who has the sinks.
+                EventKind::Ended { outcome: Some(_), begun: Begun::Due | Begun::Earlier } => true,
+                EventKind::Expired { ended } => ended.is_ok(),
+                _ => false,
+            };
+            // Nobody receives any more when a sink panicked.
+            let _ = event.round.clone().filter(|_| is_rest).map(|round| sender.send(Some(round)));
+        };
+        (own, rounds, self.engine.events().attach(Arc::new(sink)))
     }
 }
 
@@ -191,8 +204,9 @@ impl SchedulerHandle {
     /// Waits for its end, and for its sinks.
     pub async fn wait(self) -> Ended {
         let ended = self.ending.wait().await;
-        // A sink that panicked has ended the telling, and nothing else.
-        let _ = self.bell.await;
+        // A sink that panicked has ended the reports, and nothing else.
+        let _ = self.rested.send(None);
+        let _ = self.reports.await;
         ended
     }
 }
@@ -238,12 +252,12 @@ impl Fleet for Registry {
         Box::pin(std::future::ready(Ok(loops)))
     }
 
-    fn prepare<'a>(&'a self, engine: &'a Engine, key: &'a LoopKey) -> BoxFuture<'a, Result<Prepared, EngineError>> {
+    fn prepare<'a>(&'a self, _: &'a Engine, key: &'a LoopKey) -> BoxFuture<'a, Result<Prepared, EngineError>> {
         Box::pin(async move {
             let gone = || EngineError::Daemon(format!("loop `{key}` is not registered"));
             let Registered { repo, one } = self.loops.get(key).ok_or_else(gone)?;
             let request = RunRequest::manual(one.spec.clone(), &one.repo, ACTOR);
-            Ready { engine: engine.clone(), bind: one.bind.clone(), request }.probed(repo).await
+            Ready { engine: one.engine.clone(), bind: one.bind.clone(), request }.probed(repo).await
         })
     }
 }
@@ -251,8 +265,10 @@ impl Fleet for Registry {
 impl Rebind for Registry {
     fn rebind(&self, engine: &Engine, started: &Started) -> (Engine, Bindings) {
         let key = LoopKey::new(&started.repo, &started.spec.name);
-        let bind = self.loops.get(&key).map(|known| known.one.bind.clone());
-        (engine.clone(), bind.unwrap_or_else(|| unregistered(started)))
+        match self.loops.get(&key) {
+            Some(Registered { one, .. }) => (one.engine.clone(), one.bind.clone()),
+            None => (engine.clone(), unregistered(started)),
+        }
     }
 }
 
@@ -269,29 +285,9 @@ fn unregistered(started: &Started) -> Bindings {
     }
 }
 
-/// Rings for each round that came to rest here, and passes everything on.
-struct Bell {
-    rings: UnboundedSender<String>,
-    told: Arc<dyn Told>,
-}
-
-impl Told for Bell {
-    fn tell(&self, news: &News) {
-        let rested = match news {
-            // Whoever runs a round by hand has its report, and tells the sinks.
-            News::Ended { round, outcome: Some(_), begun: Begun::Due | Begun::Earlier, .. } => Some(round),
-            News::Taken(Taken { round, ended: Ok(_), .. }) => Some(round),
-            _ => None,
-        };
-        // Nobody listens any more when a sink panicked.
-        rested.map(|round| self.rings.send(round.clone()));
-        self.told.tell(news);
-    }
-}
-
 /// Tells the sinks of each round, until the daemon has ended. What cannot be read is on record and in nobody's letter box.
-async fn deliver(engine: &Engine, loops: &Registry, mut rings: UnboundedReceiver<String>) {
-    while let Some(round) = rings.recv().await {
+async fn deliver(engine: &Engine, loops: &Registry, mut rounds: UnboundedReceiver<Option<String>>) {
+    while let Some(Some(round)) = rounds.recv().await {
         let Ok(recorded) = engine.recorded(&round).await else { continue };
         let started = &recorded.round.facts().started;
         let Some(known) = loops.loops.get(&LoopKey::new(&started.repo, &started.spec.name)) else { continue };

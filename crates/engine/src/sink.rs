@@ -14,8 +14,8 @@ pub trait LoopSink: Send + Sync {
     /// Delivers one report. It runs between two rounds, so it should not block for long.
     ///
     /// # Errors
-    /// When the report did not arrive. The round's outcome does not change: the error is told as
-    /// [`Notice::SinkFailed`](crate::progress::Notice::SinkFailed), and whoever called still gets the report.
+    /// When the report did not arrive. The round's outcome does not change: the error is published as
+    /// [`EventKind::SinkFailed`](crate::events::EventKind::SinkFailed), and the caller still gets the report.
     fn deliver(&self, report: &RoundReport) -> Result<(), SinkError>;
 }
 

@@ -6,7 +6,6 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::live::By;
 use crate::proc::Cancel;
-use crate::progress::Progress;
 use crate::round::Bindings;
 use crate::store::StoreError;
 use loopwright_core::outcome::RoundOutcome;
@@ -58,7 +57,7 @@ impl Engine {
         tell: &mut (dyn FnMut(Taken) + Send),
     ) -> Result<(), EngineError> {
         for row in self.abandoned().await? {
-            let ended = self.retake(&row.id, rebind, &(), cancel, By::Hand).await;
+            let ended = self.retake(&row.id, rebind, cancel, By::Hand).await;
             tell(taken(Takeover::Recovered, &row.id, ended)?.of(&row.loop_name));
         }
         for id in self.expired().await? {
@@ -73,12 +72,11 @@ impl Engine {
         &self,
         id: &str,
         rebind: &dyn Rebind,
-        progress: &dyn Progress,
         cancel: &Cancel,
         by: By,
     ) -> Result<Round, EngineError> {
         let (engine, bind) = rebind.rebind(self, &self.recorded(id).await?.round.facts().started);
-        engine.answer_by(id, Event::Recovered, &bind, progress, cancel, by).await
+        engine.answer_by(id, Event::Recovered, &bind, cancel, by).await
     }
 
     /// Ends a round whose own code broke, with what it said; one that was sending goes on with that instead.
@@ -103,13 +101,13 @@ impl Engine {
         if recorded.round.is_at_rest() {
             return Ok(recorded.round);
         }
-        engine.answer_by(id, event, &bind, &(), cancel, By::Dispatcher).await
+        engine.answer_by(id, event, &bind, cancel, By::Dispatcher).await
     }
 
     /// Closes an expired question with the no of silence.
     pub(crate) async fn let_expire(&self, id: &str, rebind: &dyn Rebind) -> Result<Round, EngineError> {
         let (engine, bind) = rebind.rebind(self, &self.recorded(id).await?.round.facts().started);
-        engine.answer_by(id, Event::Expired, &bind, &(), &Cancel::new(), By::Dispatcher).await
+        engine.answer_by(id, Event::Expired, &bind, &Cancel::new(), By::Dispatcher).await
     }
 }
 

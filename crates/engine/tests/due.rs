@@ -47,7 +47,7 @@ impl House {
     }
 
     async fn run(&self, request: RunRequest, bind: &Bindings) -> Result<RoundReport, EngineError> {
-        self.engine.run(request, bind, &(), &Cancel::new()).await
+        self.engine.run(request, bind, &Cancel::new()).await
     }
 
     fn schedule(&self, mark_ms: i64) -> ScheduleRow {

@@ -4,10 +4,10 @@ mod common;
 
 use common::*;
 use loopwright::agents::Command;
-use loopwright::spec::SandboxMode;
+use loopwright::spec::{ActionKind, SandboxMode};
 use loopwright::{
-    ActionError, ActionReceipt, BuildError, CallbackActionExecutor, EngineError, LoopEngine, LoopLevel, LoopSpec,
-    ProposedAction, RoundOutcome,
+    ActionError, ActionReceipt, AllowlistGate, BuildError, CallbackActionExecutor, EngineError, LoopEngine, LoopLevel,
+    LoopSpec, ProposedAction, RoundOutcome,
 };
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -40,6 +40,32 @@ async fn a_round_waits_for_a_person_and_ships_what_was_seen() {
     assert_eq!(shown, MENDED.trim_end());
     assert_eq!(told.words(), ["escalated", "shipped"]);
     before.assert_untouched(&world.repo.tree_digest());
+}
+
+/// A loop that ships by itself, with at most so many open pull requests.
+fn unattended(open_max: u32) -> loopwright::LoopEngineBuilder {
+    let mut spec = LoopSpec { attempts: 1, open_max, ..mending(LoopLevel::L3Unattended) };
+    spec.allow = vec![ActionKind::PullRequest];
+    let builder = LoopEngine::builder(spec).maker(mender()).checker(judge("pass", 5)).with_local_forge();
+    builder.with_gate(AllowlistGate::new(["pull-request"]))
+}
+
+#[tokio::test]
+async fn loop_opens_no_more_pull_requests_than_open_max_until_a_person_closes_one() {
+    let world = World::new();
+    let engine = world.build(unattended(2)).await;
+    for _ in 0..2 {
+        let report = engine.run_once().await.expect("a round");
+        assert_eq!(report.outcome, Some(RoundOutcome::Shipped), "{}", report.render());
+    }
+    let full = engine.run_once().await.expect_err("two are open");
+    assert!(matches!(full, EngineError::TooManyOpen { open: 2, open_max: 2, .. }), "{full}");
+    let page = world.forge().join("pulls/1.md");
+    let text = std::fs::read_to_string(&page).expect("the page is there");
+    std::fs::write(&page, text.replace("state: open", "state: closed")).expect("it can be written");
+    let report = engine.run_once().await.expect("there is room");
+    assert_eq!(report.outcome, Some(RoundOutcome::Shipped), "{}", report.render());
+    engine.run_once().await.expect_err("two are open again");
 }
 
 #[tokio::test]
@@ -168,7 +194,7 @@ async fn a_sink_that_fails_changes_nothing_but_is_told() {
     let world = World::new();
     let (bad, good, troubles) = (Told::failing(), Told::default(), SinkTroubles::default());
     let builder = LoopEngine::builder(reporting()).maker(reporter()).checker(judge_report("pass", 5));
-    let builder = builder.with_sink(bad.clone()).with_sink(good.clone()).with_progress(troubles.clone());
+    let builder = builder.with_sink(bad.clone()).with_sink(good.clone()).with_events(troubles.clone());
     let report = world.build(builder).await.run_once().await.expect("a round");
     assert_eq!(report.outcome, Some(RoundOutcome::Reported), "{}", report.render());
     assert_eq!((bad.words(), good.words()), (vec!["reported"], vec!["reported"]));

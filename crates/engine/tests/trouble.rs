@@ -5,7 +5,7 @@ mod common;
 use common::*;
 use loopwright::agents::{AgentOutcome, Invocation};
 use loopwright::clock::SteppingClock;
-use loopwright::progress::{Notice, Progress};
+use loopwright::events::{EventKind, EventSink, LiveEvent};
 use loopwright::{EngineError, LoopEngine, LoopLevel, LoopSpec, RoundOutcome, RoundReport, Settings};
 use loopwright_core::budget::Reservation;
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
@@ -67,10 +67,10 @@ impl Waits {
     }
 }
 
-impl Progress for Waits {
-    fn notice(&self, notice: &Notice<'_>) {
-        if let Notice::Waits { why, .. } = notice {
-            self.0.lock().expect("no test panicked here").push((*why).to_owned());
+impl EventSink for Waits {
+    fn event(&self, event: &LiveEvent) {
+        if let EventKind::ProviderWait { why, .. } = &event.kind {
+            self.0.lock().expect("no test panicked here").push(why.clone());
         }
     }
 }
@@ -93,8 +93,7 @@ async fn a_round_waits_for_its_provider_and_tells_each_wait_once() {
     let waits = Waits::default();
     let maker = hindered(2, TroubleKind::Overloaded, None);
     let calls = maker.calls();
-    let builder =
-        LoopEngine::builder(one_attempt()).maker(maker).checker(judge("pass", 5)).with_progress(waits.clone());
+    let builder = LoopEngine::builder(one_attempt()).maker(maker).checker(judge("pass", 5)).with_events(waits.clone());
     let engine = builder.build(leaping(&world), world.repo.path()).await.expect("the loop is built");
     let report = engine.run_once().await.expect("a round");
     assert_eq!((report.outcome, report.attempts), (Some(RoundOutcome::Escalated), 1), "{}", report.render());
@@ -184,16 +183,16 @@ async fn a_stop_ends_a_wait_at_once() {
     let world = World::new();
     let (told, heard) = tokio::sync::oneshot::channel();
     struct First(Mutex<Option<tokio::sync::oneshot::Sender<()>>>);
-    impl Progress for First {
-        fn notice(&self, notice: &Notice<'_>) {
-            if matches!(notice, Notice::Waits { .. }) {
+    impl EventSink for First {
+        fn event(&self, event: &LiveEvent) {
+            if matches!(event.kind, EventKind::ProviderWait { .. }) {
                 self.0.lock().expect("no test panicked here").take().map(|told| told.send(()));
             }
         }
     }
     let maker = hindered(9, TroubleKind::RateLimited, None);
     let builder = LoopEngine::builder(one_attempt()).maker(maker).checker(judge("pass", 5));
-    let builder = builder.with_progress(First(Mutex::new(Some(told))));
+    let builder = builder.with_events(First(Mutex::new(Some(told))));
     // The real clock, and a wait of a minute that nobody waits for.
     let engine = world.build(builder).await;
     let stopper = engine.clone();

@@ -1,6 +1,7 @@
 //! What tests stand on: a hermetic environment, real repositories, real databases. Never shipped.
 //!
-//! It knows the command line from outside only and depends on no other crate of ours, so that every crate may use it.
+//! It knows the command line from outside only. Of our crates it uses `core` alone, for the contract of forges, so that every
+//! other crate may use it.
 #![allow(
     clippy::disallowed_methods,
     clippy::print_stderr,
@@ -10,6 +11,7 @@
 pub mod agents;
 mod canary;
 pub mod env;
+pub mod forge_contract;
 pub mod model;
 pub mod redact;
 pub mod repo;

@@ -23,7 +23,7 @@ const LOOPS: [(&str, &str); 3] = [
     ),
     (
         "ship",
-        "level: L3\nallow: [pull-request]\nattempts: 1\nagents:\n  maker: { use: scripted, script: ship.script }\n  \
+        "level: L3\nallow: [pull-request]\nopen_max: 1000\nattempts: 1\nagents:\n  maker: { use: scripted, script: ship.script }\n  \
          checker: { use: scripted, script: ship.script }\ngates:\n  - { name: more, run: [sh, gate.sh] }\n\
          output:\n  - pull-request: { draft: false }\nbudget:\n  day: { usd: 1000000 }\n",
     ),

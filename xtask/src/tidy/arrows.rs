@@ -21,7 +21,7 @@ const ROOMS: [Room; 7] = [
         package: "loopwright-cli",
         may_use: &["loopwright", "loopwright-forge", "loopwright-core"],
     },
-    Room { folder: "crates/testkit", package: TESTKIT, may_use: &[] },
+    Room { folder: "crates/testkit", package: TESTKIT, may_use: &["loopwright-core"] },
     Room { folder: "xtask", package: "xtask", may_use: &[] },
 ];
 

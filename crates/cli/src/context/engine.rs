@@ -124,7 +124,7 @@ impl Context {
     pub(crate) async fn let_go(&self, engine: &Engine, before_ms: i64) -> Result<(), CommandError> {
         for row in engine.forgotten(before_ms).await? {
             let ended = match self.recorded_bindings(engine, &row.id).await {
-                Ok(bind) => engine.expire(&row.id, &bind, &()).await.map(|report| report.outcome),
+                Ok(bind) => engine.expire(&row.id, &bind).await.map(|report| report.outcome),
                 Err(error) => Err(error),
             };
             self.tell_recovered("let go", &row.loop_name, &row.id, ended)?;

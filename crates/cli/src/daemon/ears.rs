@@ -1,18 +1,15 @@
 //! What triggers hear, handed to the daemon: a signal is durable before its loop is due.
 
-use super::teller::Teller;
 use loopwright::daemon::Daemon;
 use loopwright::round::Heard;
 use loopwright::store::SignalRow;
 use loopwright::triggers::{New, Signals};
 use loopwright::{BoxFuture, Engine, EngineError};
-use std::sync::Arc;
 
 /// Hears for a daemon.
 pub(super) struct Ears {
     pub(super) engine: Engine,
     pub(super) daemon: Daemon,
-    pub(super) teller: Arc<Teller>,
 }
 
 impl Signals for Ears {
@@ -40,6 +37,6 @@ impl Signals for Ears {
     }
 
     fn note(&self, text: &str) {
-        self.teller.warn(text);
+        self.engine.events().warn(self.engine.settings().clock.now_ms(), text);
     }
 }

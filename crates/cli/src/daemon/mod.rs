@@ -110,16 +110,16 @@ impl House {
         // Bound at once, so that commands wait for us instead of finding nobody; heard when everything stands.
         let listener = socket::bind(&state).await.map_err(|error| failed("open the control socket", error))?;
         let stamp = if terminal == Terminal::None { Stamp::Moment } else { Stamp::Clock };
-        let teller = Arc::new(Teller::new(&cx.out, stamp));
+        let teller = Arc::new(Teller::new(&cx.out, stamp, cx.telling()?));
         let mut watch = Watch::new().unwrap_or_else(|error| unwatched(&teller, &error));
         // An address that cannot be had ends this before anything was started.
         let bound = Bound::take(cx, listen).await?;
         let fleet = Repositories::new(cx, &teller)?;
         // Watched before they are read, so that no change falls between.
         watch.set(cx, &fleet.places().await);
-        let told = Arc::clone(&teller) as _;
-        let (daemon, ending) = Daemon::start(engine.clone(), Arc::new(fleet.clone()), fleet.limits()?, told).await?;
-        let ears = Ears { engine: engine.clone(), daemon: daemon.clone(), teller: Arc::clone(&teller) };
+        engine.events().attach(Arc::clone(&teller) as _).keep();
+        let (daemon, ending) = Daemon::start(engine.clone(), Arc::new(fleet.clone()), fleet.limits()?).await?;
+        let ears = Ears { engine: engine.clone(), daemon: daemon.clone() };
         let clock = Arc::clone(&engine.settings().clock);
         let ears: Arc<dyn triggers::Signals> = Arc::new(ears);
         let deliveries = bound.serve(&clock, &ears);

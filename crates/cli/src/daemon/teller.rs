@@ -4,10 +4,11 @@
 use super::log::Streams;
 use crate::error::counted;
 use crate::output::{Look, Output, safe};
+use crate::progress::{Telling, gate_look, gate_mark, gate_text};
 use crate::view::time::{clock, moment, now_ms, until};
-use loopwright::daemon::{News, Told};
-use loopwright::takeover::Taken;
-use loopwright_core::dispatch::{Fate, LoopKey, Notice, Receipt};
+use loopwright::events::{EventKind, EventSink, LiveEvent};
+use loopwright_core::dispatch::{Fate, Receipt, SchedulerNote};
+use loopwright_core::gate::GateResult;
 use loopwright_core::outcome::RoundOutcome;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -31,6 +32,7 @@ pub(crate) enum Stamp {
 pub(crate) struct Teller {
     out: Output,
     stamp: Stamp,
+    telling: Telling,
     log: OnceLock<Streams>,
     /// The moment that was announced last.
     next: Mutex<Option<i64>>,
@@ -39,8 +41,9 @@ pub(crate) struct Teller {
 
 impl Teller {
     /// Where the command prints.
-    pub(crate) fn new(out: &Output, stamp: Stamp) -> Self {
-        Self { out: out.twin(), stamp, log: OnceLock::new(), next: Mutex::new(None), is_ending: AtomicBool::new(false) }
+    pub(crate) fn new(out: &Output, stamp: Stamp, telling: Telling) -> Self {
+        let (log, next, is_ending) = (OnceLock::new(), Mutex::new(None), AtomicBool::new(false));
+        Self { out: out.twin(), stamp, telling, log, next, is_ending }
     }
 
     /// From now on it is the log that is written to.
@@ -75,7 +78,8 @@ impl Teller {
         if self.out.is_json() { self.out.note(&line) } else { self.out.say(&line) }
     }
 
-    fn ended(&self, key: &LoopKey, round: &str, outcome: RoundOutcome) {
+    fn ended(&self, event: &LiveEvent, outcome: RoundOutcome) {
+        let round = event.round.as_deref().unwrap_or_default();
         let look = match outcome {
             RoundOutcome::Escalated => Look::Yellow,
             outcome if outcome.is_success() => Look::Green,
@@ -86,7 +90,7 @@ impl Teller {
             outcome if outcome.is_success() => String::new(),
             _ => format!("; loopwright why {round}"),
         };
-        self.line(Some(look), "end", &format!("{} round {round}: {}{next}", key.name, outcome.word()));
+        self.line(Some(look), "end", &format!("{}: {}{next}", subject(event), outcome.word()));
     }
 
     fn receipts(&self, receipts: &[Receipt]) {
@@ -114,26 +118,26 @@ impl Teller {
         }
     }
 
-    fn notice(&self, notice: &Notice) {
-        match notice {
-            Notice::Gap { expected_ms, now_ms } => {
+    fn scheduler(&self, note: &SchedulerNote) {
+        match note {
+            SchedulerNote::Gap { expected_ms, now_ms } => {
                 let gap = until(*now_ms, *expected_ms);
                 self.warn(&format!(
                     "nobody looked since {}: the machine slept, or its clock was set ({gap})",
                     moment(*expected_ms)
                 ));
             }
-            Notice::ClockBehind { now_ms, seen_ms } => {
+            SchedulerNote::ClockBehind { now_ms, seen_ms } => {
                 let (now, seen) = (moment(*now_ms), moment(*seen_ms));
                 self.warn(&format!(
                     "the clock says {now}, and {seen} is on record: nothing is started by a clock that is behind"
                 ));
             }
-            Notice::ClockRight { .. } => self.say("clock", "it is right again"),
-            Notice::RateLimited { key, until_ms } => {
+            SchedulerNote::ClockRight { .. } => self.say("clock", "it is right again"),
+            SchedulerNote::RateLimited { key, until_ms } => {
                 self.say("waits", &format!("{}: its provider says later, until {}", key.name, moment(*until_ms)));
             }
-            Notice::Stalled { key, round, since_ms } => {
+            SchedulerNote::Stalled { key, round, since_ms } => {
                 let round = round.as_deref().unwrap_or("that is being born");
                 self.warn(&format!(
                     "{} round {round} runs since {} and has outlived its limit",
@@ -144,13 +148,29 @@ impl Teller {
         }
     }
 
-    fn taken(&self, taken: &Taken) {
-        let of = taken.loop_name.as_deref().map_or(String::new(), |name| format!("{name} "));
-        let how = match &taken.ended {
-            Ok(outcome) => outcome.map_or("running", RoundOutcome::word).to_owned(),
-            Err(error) => format!("cannot go on: {}", crate::error::chain(error)),
-        };
-        self.say(taken.what.word(), &format!("{of}round {}: {how}", taken.round));
+    fn gate(&self, event: &LiveEvent, gate: &GateResult) {
+        let text = format!("{}: {} {}", subject(event), gate_mark(gate), gate_text(gate));
+        self.line(Some(gate_look(gate.status)), "gate", &text);
+    }
+
+    /// The progress of rounds, as far as `LOOPWRIGHT_LOG` wants it.
+    fn progress(&self, event: &LiveEvent) {
+        match &event.kind {
+            EventKind::Stage { stage, text } if self.telling >= Telling::Info => {
+                self.say(stage.word(), &format!("{}: {}", subject(event), text.trim_end()));
+            }
+            EventKind::Gate(gate) if self.telling >= Telling::Info => self.gate(event, gate),
+            EventKind::ProviderWait { until_ms, why } if self.telling >= Telling::Info => {
+                self.say("waits", &format!("{} until {}: {why}", subject(event), moment(*until_ms)));
+            }
+            EventKind::AgentLine { role, line } if self.telling >= Telling::Debug => {
+                self.line(Some(Look::Dim), role.word(), &format!("{} | {line}", subject(event)));
+            }
+            EventKind::Recorded { event: name, phase, .. } if self.telling >= Telling::Debug => {
+                self.line(Some(Look::Dim), "event", &format!("{}: {name} → {phase}", subject(event)));
+            }
+            _ => {}
+        }
     }
 
     fn ending(&self, running: usize, until_ms: i64) {
@@ -165,63 +185,76 @@ impl Teller {
         }
     }
 
-    /// What a person may want to do something about, in words; nothing for what is none of it.
-    fn trouble(&self, news: &News) -> Option<String> {
-        Some(match news {
-            News::Unloaded { why } => format!("loops were not read again: {why}; those from before stay in use"),
-            News::NotStarted { key, why, again_ms } => {
+    /// The text of a warning; `None` for every other event.
+    fn trouble(event: &LiveEvent) -> Option<String> {
+        let name = event.loop_name();
+        Some(match &event.kind {
+            EventKind::LoadFailed { why } => format!("loops were not read again: {why}; those from before stay in use"),
+            EventKind::NotStarted { why, again_ms } => {
                 let again = again_ms.map_or(String::new(), |at| format!("; again at {}", moment(at)));
-                format!("{} was not started: {why}{again}", key.name)
+                format!("{name} was not started: {why}{again}")
             }
-            News::Panicked { key, round, text } => {
-                let round = round.as_deref().unwrap_or("that was being born");
-                format!("{} round {round} fails by a bug: {text}", key.name)
+            EventKind::Panicked { text } => {
+                let round = event.round.as_deref().unwrap_or("that was being born");
+                format!("{name} round {round} fails by a bug: {text}")
             }
-            News::Unkept { why, again_ms } => {
+            EventKind::WriteFailed { why, again_ms } => {
                 let again = moment(*again_ms);
                 format!("the record cannot be written: {why}; again at {again}, nothing starts before")
             }
-            News::TooDeep { key, follower, depth } => {
-                let (follower, name) = (&follower.name, &key.name);
-                format!("{follower} does not follow {name}: {depth} rounds follow one another already")
+            EventKind::ChainTooLong { follower, depth } => {
+                format!("{} does not follow {name}: {depth} rounds follow one another already", follower.name)
             }
-            News::Stalled { what, for_ms, state } => format!("{what} takes {for_ms} ms by now; {state}"),
+            EventKind::Slow { what, for_ms, state } => format!("{what} takes {for_ms} ms by now; {state}"),
+            EventKind::SinkFailed { error } => format!("{}: {error}", subject(event)),
+            EventKind::Warning(text) => text.clone(),
             _ => return None,
         })
     }
 }
 
-impl Told for Teller {
-    fn tell(&self, news: &News) {
-        if let Some(text) = self.trouble(news) {
+/// The loop and the round that an event is about, as far as it names them.
+fn subject(event: &LiveEvent) -> String {
+    let round = event.round.as_ref().map(|round| format!("round {round}"));
+    let parts: Vec<&str> = [Some(event.loop_name()), round.as_deref()].into_iter().flatten().collect();
+    parts.join(" ").trim().to_owned()
+}
+
+impl EventSink for Teller {
+    fn event(&self, event: &LiveEvent) {
+        if let Some(text) = Self::trouble(event) {
             return self.warn(&text);
         }
-        match news {
-            News::Loaded { loops } => self.say("loaded", &counted(*loops, "loop")),
-            News::Started { key, round, occurrence } => {
-                self.say("start", &format!("{} round {round} ({occurrence})", key.name));
+        match &event.kind {
+            EventKind::Loaded { loops } => self.say("loaded", &counted(*loops, "loop")),
+            EventKind::Started { occurrence } => self.say("start", &format!("{} ({occurrence})", subject(event))),
+            EventKind::Ended { outcome: Some(outcome), .. } => self.ended(event, *outcome),
+            EventKind::Parked { why, again_ms } => {
+                self.say("parked", &format!("{} until {}: {why}", subject(event), moment(*again_ms)));
             }
-            News::Ended { key, round, outcome: Some(outcome), .. } => self.ended(key, round, *outcome),
-            News::Parked { key, round, why, again_ms } => {
-                self.say("parked", &format!("{} round {round} until {}: {why}", key.name, moment(*again_ms)));
+            EventKind::Cancelling { why } => self.say("cancel", &format!("{}: {why}", subject(event))),
+            EventKind::Expired { ended } => {
+                let how = match ended {
+                    Ok(outcome) => outcome.map_or("running", RoundOutcome::word).to_owned(),
+                    Err(error) => format!("cannot be closed: {error}"),
+                };
+                self.say("expired", &format!("{}: {how}", subject(event)));
             }
-            News::Cancelling { key, round, why } => self.say("cancel", &format!("{} round {round}: {why}", key.name)),
-            News::Taken(taken) => self.taken(taken),
-            News::Kept { receipts } => self.receipts(receipts),
-            News::Asked { key, why } => {
-                self.line(Some(Look::Yellow), "asks", &format!("{}: {why}; loopwright inbox", key.name));
+            EventKind::Receipts(receipts) => self.receipts(receipts),
+            EventKind::Asked { why } => {
+                self.line(Some(Look::Yellow), "asks", &format!("{}: {why}; loopwright inbox", subject(event)));
             }
-            News::Said(notice) => self.notice(notice),
-            News::Frozen { by, why } => {
+            EventKind::Scheduler(note) => self.scheduler(note),
+            EventKind::Frozen { by, why } => {
                 self.line(Some(Look::Red), "stopped", &format!("everything, by {by}: {why}; loopwright thaw"));
             }
-            News::Thawed => self.say("thawed", "loops start again"),
-            News::Draining { running, until_ms } => self.ending(*running, *until_ms),
-            News::Fenced { why } => {
+            EventKind::Thawed => self.say("thawed", "loops start again"),
+            EventKind::Draining { running, until_ms } => self.ending(*running, *until_ms),
+            EventKind::Fenced { why } => {
                 self.line(Some(Look::Red), "fenced", &format!("another engine has the store: {why}"));
             }
-            News::Sleeps { due_ms, .. } => self.sleeps(*due_ms),
-            _ => {}
+            EventKind::Sleeping { due_ms, .. } => self.sleeps(*due_ms),
+            _ => self.progress(event),
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::progress::Screen;
 use crate::signals::{self, Running};
 use crate::story;
 use crate::verbs::Ended;
+use loopwright::events::AttachedSink;
 use loopwright::git::UserRepo;
 use loopwright::proc::Cancel;
 use loopwright::round::RunRequest;
@@ -21,6 +22,7 @@ use loopwright_core::report::RoundReport;
 use loopwright_core::spec::SandboxMode;
 use serde::Serialize;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Who approves in the demo, on record.
 const ACTOR: &str = "demo";
@@ -120,8 +122,8 @@ impl Play<'_> {
         let loops = self.cx.loops(self.repo)?;
         let bind = self.cx.bindings(&loops.find("mend-cart")?.spec, &self.repo.work_tree)?;
         let candidate = report.candidate.clone().unwrap_or_default();
-        let screen = self.screen()?;
-        let report = self.engine.approve(&report.round, &candidate, ACTOR, &bind, &screen).await?;
+        let _screen = self.screen()?;
+        let report = self.engine.approve(&report.round, &candidate, ACTOR, &bind).await?;
         self.say(&story::told(&self.cx.out, &report));
         Ok(report)
     }
@@ -149,12 +151,14 @@ impl Play<'_> {
         let spec = loops.find(name)?.spec.clone();
         let bind = self.cx.bindings(&spec, &self.repo.work_tree)?;
         let request = RunRequest::manual(spec, &self.repo.work_tree, ACTOR);
-        let screen = self.screen()?;
-        Ok(self.engine.run(request, &bind, &screen, self.cancel).await?)
+        let _screen = self.screen()?;
+        Ok(self.engine.run(request, &bind, self.cancel).await?)
     }
 
-    fn screen(&self) -> Result<Screen<'_>, CommandError> {
-        Ok(Screen::new(&self.cx.out, self.cx.telling()?, &Running::default()))
+    /// Shows what rounds do until the answer is dropped.
+    fn screen(&self) -> Result<AttachedSink, CommandError> {
+        let screen = Screen::new(&self.cx.out, self.cx.telling()?, &Running::default());
+        Ok(self.engine.events().attach(Arc::new(screen)))
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     let actor = cx.actor();
     permitted(&recorded.round.facts().started.spec, &actor)?;
     let bind = cx.recorded_bindings(&engine, &seen.round).await?;
-    let report = engine.approve(&seen.round, &candidate, &actor, &bind, &()).await;
+    let report = engine.approve(&seen.round, &candidate, &actor, &bind).await;
     engine.close().await?;
     let report = report?;
     cx.out.answer(&report, || page(&report));

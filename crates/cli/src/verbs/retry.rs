@@ -15,6 +15,7 @@ use loopwright::store::RoundRow;
 use loopwright::{Engine, EngineError};
 use loopwright_core::budget::Reservation;
 use std::path::Path;
+use std::sync::Arc;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -53,8 +54,8 @@ async fn go_on(cx: &Context, row: &RoundRow) -> Result<Option<crate::exit::Exit>
     }
     cx.out.note(&format!("goes on    round {} of {}", safe(&row.id), safe(&row.loop_name)));
     let bind = cx.recorded_bindings(&engine, &row.id).await?;
-    let screen = Screen::new(&cx.out, telling, &running);
-    let told = match engine.go_on(&row.id, &cx.actor(), Reservation::default(), &bind, &screen, &cancel).await {
+    engine.events().attach(Arc::new(Screen::new(&cx.out, telling, &running))).keep();
+    let told = match engine.go_on(&row.id, &cx.actor(), Reservation::default(), &bind, &cancel).await {
         Ok(report) => tell(cx, &engine, &report, false).await.map(Some),
         Err(EngineError::WorkGone(_)) => gone(cx, &engine, row, &bind).await.map(|()| None),
         Err(error) => Err(error.into()),
@@ -70,7 +71,7 @@ async fn gone(
     row: &RoundRow,
     bind: &loopwright::round::Bindings,
 ) -> Result<(), CommandError> {
-    engine.expire(&row.id, bind, &()).await?;
+    engine.expire(&row.id, bind).await?;
     cx.out.note(&format!("gone       the work that was kept of round {}; starting anew", safe(&row.id)));
     Ok(())
 }

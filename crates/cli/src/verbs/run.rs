@@ -18,6 +18,7 @@ use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
 use loopwright_core::spec::CheckedSpec;
 use serde::Serialize;
+use std::sync::Arc;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -69,7 +70,8 @@ pub(crate) async fn perform(cx: &Context, repo: &UserRepo, bind: &Bindings, requ
     if cancel.is_cancelled() {
         return Err(CommandError::new(Kind::Interrupted, "interrupted before the round began"));
     }
-    let ran = engine.run(request, bind, &Screen::new(&cx.out, telling, &running), &cancel).await;
+    engine.events().attach(Arc::new(Screen::new(&cx.out, telling, &running))).keep();
+    let ran = engine.run(request, bind, &cancel).await;
     let told = match ran {
         Ok(report) => tell(cx, &engine, &report, dry_run).await,
         Err(error) => Err(error.into()),

@@ -17,11 +17,12 @@ pub(crate) async fn run(cx: &Context) -> Ended {
     // From here on agents run beside us, and this process knows keys. A kernel that says no leaves what was before.
     let _ = loopwright::proc::make_undumpable();
     let engine = own(cx).await?;
-    let teller = Arc::new(Teller::new(&cx.out, Stamp::Clock));
+    let teller = Arc::new(Teller::new(&cx.out, Stamp::Clock, cx.telling()?));
     let fleet = Repositories::new(cx, &teller)?;
     let limits = fleet.limits()?;
     let cancel = cx.cancel(&Running::default());
-    let ticked = tick(engine.clone(), Arc::new(fleet), limits, teller, &cancel).await;
+    engine.events().attach(teller).keep();
+    let ticked = tick(engine.clone(), Arc::new(fleet), limits, &cancel).await;
     engine.close().await?;
     let report = ticked?;
     cx.out.answer(&document(&report), || page(&report));

@@ -45,6 +45,42 @@ fn a_due_loop_is_started_and_its_moment_has_a_receipt() {
 }
 
 #[test]
+fn log_of_a_daemon_has_the_stages_of_its_rounds_and_what_agents_write_only_for_debugging() {
+    for (level, shows_agents) in [("info", false), ("debug", true)] {
+        let World { env, repo } = beating();
+        let world = World { env: env.with_env("LOOPWRIGHT_LOG", level), repo };
+        let daemon = world.up();
+        daemon.wait_for("make      beat round");
+        daemon.wait_for("end       beat round");
+        let said = daemon.stop();
+        assert_eq!(said.contains("| all is well"), shows_agents, "{said}");
+    }
+}
+
+#[test]
+fn daemon_opens_no_more_pull_requests_than_open_max_until_a_person_closes_one() {
+    let world = World::new();
+    let front = "level: L3\nallow: [pull-request]\nattempts: 1\nopen_max: 2\noutput: [pull-request]\non: { every: 1s }\n\
+                 budget: { day: { usd: 1000 } }\n";
+    world.add("ship", front, crate::world::FIX);
+    world.repo.commit("a loop that ships by itself");
+    let daemon = world.up();
+    daemon.wait_for("2 pull requests are open, at most 2 may be");
+    let forge = std::fs::read_dir(world.env.state().join("forge")).expect("a forge").flatten().next();
+    let pulls = forge.expect("of one repository").path().join("pulls");
+    let count = || std::fs::read_dir(&pulls).expect("it is there").flatten().count();
+    assert_eq!(count(), 2);
+    let refused = world.run("run ship").code(15);
+    assert!(refused.stderr().contains("`open_max` is 2"), "{}", refused.stderr());
+    let page = pulls.join("1.md");
+    let text = std::fs::read_to_string(&page).expect("the page is there");
+    std::fs::write(&page, text.replace("state: open", "state: closed")).expect("it can be written");
+    wait::until("there is room again", LONG, || count() == 3);
+    daemon.stop();
+    assert_eq!(count(), 3);
+}
+
+#[test]
 fn nothing_fires_because_a_daemon_started() {
     let world = World::new();
     world.add("later", "check: none\non: { every: 12h }\n", REPORT);

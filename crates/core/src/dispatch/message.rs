@@ -72,6 +72,13 @@ pub enum Input {
         /// Which start.
         ticket: u64,
     },
+    /// The forge has as many open pull requests of a start's loop as the loop may have, or more.
+    TooManyOpen {
+        /// Which start.
+        ticket: u64,
+        /// How many are open.
+        open: u32,
+    },
     /// The store has a receipt for the occurrence of a start already: another process, or a clock that was set back by
     /// a person's word.
     Settled {
@@ -194,8 +201,8 @@ pub enum Command {
         /// What.
         why: String,
     },
-    /// Worth telling, once.
-    Tell(Notice),
+    /// Published once, on the event stream.
+    Note(SchedulerNote),
 }
 
 /// A round to be born.
@@ -216,9 +223,9 @@ pub struct Start {
     pub items: Vec<Arc<str>>,
 }
 
-/// Something that a person may want to know without being asked.
+/// Something that a person may want to know, published on the event stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Notice {
+pub enum SchedulerNote {
     /// Nobody looked for a while: the machine slept, or the clock was set forward.
     Gap {
         /// When the next look was due.

@@ -38,7 +38,7 @@ pub use claims::Claims;
 pub use entry::{Entry, Limits, LoopKey};
 pub use failure::ABOUT;
 pub use lock::{ItemLocks, Lock, OWN_ITEMS};
-pub use message::{Command, End, Input, Notice, Signal, Start};
+pub use message::{Command, End, Input, SchedulerNote, Signal, Start};
 pub use of_spec::Facts;
 pub use receipt::{Fate, Receipt, occurrence};
 pub use standing::{Frozen, Paused, Standing, Wait};
@@ -208,6 +208,7 @@ impl Dispatcher {
             Input::Born { ticket, round } => self.born(now_ms, ticket, round),
             Input::Unborn { ticket, why, retry_ms } => self.unborn(now_ms, ticket, &why, retry_ms),
             Input::NoWork { ticket } => self.no_work(now_ms, ticket),
+            Input::TooManyOpen { ticket, open } => self.too_many_open(now_ms, ticket, open),
             Input::Settled { ticket } => self.settled(now_ms, ticket),
             Input::Ended { key, round, end } => self.ended(now_ms, &key, &round, &end),
             Input::Proposals { key, open } => self.proposals(now_ms, &key, open),
@@ -222,14 +223,14 @@ impl Dispatcher {
     /// A clock that goes back a little changes nothing, because marks stay; one that goes back far is not believed.
     fn look_at_clock(&mut self, now_ms: i64) {
         if let Some(expected_ms) = self.next_wake().filter(|at| now_ms.saturating_sub(*at) > GAP_MS) {
-            self.tell(Notice::Gap { expected_ms, now_ms });
+            self.note(SchedulerNote::Gap { expected_ms, now_ms });
         }
         let is_behind = self.disbelieved_by(now_ms).is_some();
         if is_behind && !self.is_clock_behind {
-            self.tell(Notice::ClockBehind { now_ms, seen_ms: self.seen_ms });
+            self.note(SchedulerNote::ClockBehind { now_ms, seen_ms: self.seen_ms });
         }
         if self.is_clock_behind && !is_behind {
-            self.tell(Notice::ClockRight { now_ms });
+            self.note(SchedulerNote::ClockRight { now_ms });
         }
         self.is_clock_behind = is_behind;
         self.seen_ms = self.seen_ms.max(now_ms);
@@ -243,8 +244,8 @@ impl Dispatcher {
         }
     }
 
-    fn tell(&mut self, notice: Notice) {
-        self.out.effect(Command::Tell(notice));
+    fn note(&mut self, note: SchedulerNote) {
+        self.out.effect(Command::Note(note));
     }
 
     /// Whether time passes for loops at all.
@@ -272,7 +273,7 @@ impl Dispatcher {
         if run.until_ms.is_some_and(|until_ms| until_ms.saturating_add(STALL_MS) <= now_ms) {
             run.is_told_stalled = true;
             let (round, since_ms) = (run.round().cloned(), run.since_ms);
-            self.tell(Notice::Stalled { key: key.clone(), round, since_ms });
+            self.note(SchedulerNote::Stalled { key: key.clone(), round, since_ms });
         }
     }
 

@@ -3,7 +3,7 @@
 use super::failure::{self, Aftermath};
 use super::member::receipt_of_signal;
 use super::slots::{self, Resource, Run, RunPhase, Starting, needs, needs_of};
-use super::{Claims, Command, Dispatcher, End, Fate, LoopKey, Notice, Receipt};
+use super::{Claims, Command, Dispatcher, End, Fate, LoopKey, Receipt, SchedulerNote};
 use std::sync::Arc;
 
 /// The most rounds of one loop that wait on record for its place; more are found by the next start.
@@ -58,6 +58,15 @@ impl Dispatcher {
     pub(super) fn no_work(&mut self, now_ms: i64, ticket: u64) {
         let Some((key, starting)) = self.end_start(ticket) else { return };
         self.finish_start(now_ms, &key, starting, Fate::NoWork, "the probe found nothing to do");
+        self.after_start(now_ms, &key);
+    }
+
+    /// The occurrence is skipped. The next one asks the forge again, so a pull request that a person closes makes room.
+    pub(super) fn too_many_open(&mut self, now_ms: i64, ticket: u64, open: u32) {
+        let Some((key, starting)) = self.end_start(ticket) else { return };
+        let most = self.members.get(&key).map_or(open, |member| member.entry.open_max);
+        let reason = format!("{open} pull requests are open, at most {most} may be");
+        self.finish_start(now_ms, &key, starting, Fate::OpenMax, &reason);
         self.after_start(now_ms, &key);
     }
 
@@ -141,7 +150,7 @@ impl Dispatcher {
         }
         match after {
             Aftermath::Nothing => {}
-            Aftermath::Limited(until_ms) => self.tell(Notice::RateLimited { key: key.clone(), until_ms }),
+            Aftermath::Limited(until_ms) => self.note(SchedulerNote::RateLimited { key: key.clone(), until_ms }),
             Aftermath::Asked(why) => {
                 self.out.effect(Command::Ask { key: key.clone(), why });
                 self.settle_if_shut(now_ms, key);

@@ -105,7 +105,7 @@ impl<'p> Play<'p> {
                         more.extend(self.dispatcher.step(now_ms, born));
                     }
                     Command::Cancel { round, .. } => self.cancelled(now_ms, &round),
-                    Command::Ask { .. } | Command::Tell(_) | Command::Granted { .. } | Command::Withheld { .. } => {}
+                    Command::Ask { .. } | Command::Note(_) | Command::Granted { .. } | Command::Withheld { .. } => {}
                 }
             }
             commands = more;

@@ -44,6 +44,14 @@ pub fn marker_id(text: &str) -> Option<&str> {
     MARKER.captures(text).and_then(|found| found.get(1)).map(|id| id.as_str())
 }
 
+/// The loop in the first marker of a text.
+#[must_use]
+pub fn marker_loop(text: &str) -> Option<&str> {
+    let marker = &text[text.find("<!-- loopwright: loop=")?..];
+    marker_id(marker)?;
+    marker.strip_prefix("<!-- loopwright: loop=")?.split(' ').next()
+}
+
 /// A name that cannot end the comment it stands in.
 fn word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/' | '-');

@@ -16,7 +16,7 @@ mod sanitise;
 
 use crate::words::worded;
 pub use fold::fold_into_report;
-pub use marker::{candidate_hash, item_id, marker, marker_id};
+pub use marker::{candidate_hash, item_id, marker, marker_id, marker_loop};
 pub use parse::{BYTES_MAX, FILES_MAX, INLINE_COMMENTS_MAX, TEXT_BYTES_MAX, cannot, parse_batch};
 pub use permit::permit;
 pub use sanitise::{Form, SanitiseRules, Sanitised, Treat, sanitise, sanitise_item};

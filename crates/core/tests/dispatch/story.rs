@@ -6,8 +6,8 @@
 use super::kept::Kept;
 use loopwright_core::cadence::Schedule;
 use loopwright_core::dispatch::{
-    Command, Dispatcher, End, Entry, Frozen, Input, ItemLocks, Limits, Lock, LoopKey, Notice, OWN_ITEMS, Receipt,
-    Signal, Standing, Start,
+    Command, Dispatcher, End, Entry, Frozen, Input, ItemLocks, Limits, Lock, LoopKey, OWN_ITEMS, Receipt,
+    SchedulerNote, Signal, Standing, Start,
 };
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::spec::{CatchUp, Overlap, Triggers};
@@ -198,7 +198,7 @@ impl Story {
             }
             Command::Cancel { round, why, .. } => format!("CANCEL {round}: {why}"),
             Command::Ask { key, why } => format!("ASK about {}: {why}", key.name),
-            Command::Tell(notice) => format!("TELL {}", noticed(&notice)),
+            Command::Note(notice) => format!("TELL {}", noticed(&notice)),
         };
         let _ = writeln!(self.told, "      {line}");
     }
@@ -220,13 +220,15 @@ fn standing(standing: &Standing) -> String {
     format!("{} mark {}{gone}{paused}{streak}{wait}", key.name, time(*mark_ms))
 }
 
-fn noticed(notice: &Notice) -> String {
+fn noticed(notice: &SchedulerNote) -> String {
     match notice {
-        Notice::Gap { expected_ms, now_ms } => format!("gap from {} to {}", time(*expected_ms), time(*now_ms)),
-        Notice::ClockBehind { now_ms, seen_ms } => format!("clock at {} behind {}", time(*now_ms), time(*seen_ms)),
-        Notice::ClockRight { now_ms } => format!("clock right at {}", time(*now_ms)),
-        Notice::RateLimited { key, until_ms } => format!("{} limited until {}", key.name, time(*until_ms)),
-        Notice::Stalled { key, round, .. } => format!("{} stalled in {round:?}", key.name),
+        SchedulerNote::Gap { expected_ms, now_ms } => format!("gap from {} to {}", time(*expected_ms), time(*now_ms)),
+        SchedulerNote::ClockBehind { now_ms, seen_ms } => {
+            format!("clock at {} behind {}", time(*now_ms), time(*seen_ms))
+        }
+        SchedulerNote::ClockRight { now_ms } => format!("clock right at {}", time(*now_ms)),
+        SchedulerNote::RateLimited { key, until_ms } => format!("{} limited until {}", key.name, time(*until_ms)),
+        SchedulerNote::Stalled { key, round, .. } => format!("{} stalled in {round:?}", key.name),
     }
 }
 

@@ -453,7 +453,7 @@ impl World {
                 flight.expect("a start that claims").claimed = items;
             }
             Command::Withheld { ticket } => self.flights.retain(|flight| flight.start.ticket != ticket),
-            Command::Cancel { .. } | Command::Ask { .. } | Command::Tell(_) => {}
+            Command::Cancel { .. } | Command::Ask { .. } | Command::Note(_) => {}
         }
     }
 

@@ -10,11 +10,11 @@ use super::rest::Doorman;
 use super::rounds::{Finished, Rounds};
 use super::start::is_over;
 use super::stop::StopFile;
-use super::told::{News, Told};
 use super::{Ended, Snapshot};
 use crate::clock::pause;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::events::EventKind;
 use crate::store::{ReceiptRow, StoreError};
 use loopwright_core::BoxFuture;
 use loopwright_core::dispatch::{Dispatcher, Frozen, Input, LoopKey};
@@ -54,7 +54,6 @@ pub(super) enum Mode {
 pub(super) struct Desk {
     pub(super) engine: Engine,
     pub(super) fleet: Arc<dyn Fleet>,
-    pub(super) told: Arc<dyn Told>,
     pub(super) doorman: Arc<Doorman>,
     pub(super) dispatcher: Dispatcher,
     pub(super) mail: mpsc::UnboundedReceiver<Mail>,
@@ -118,6 +117,16 @@ enum Heard {
 }
 
 impl Desk {
+    /// Publishes an event about a loop, or about the scheduler itself.
+    pub(super) fn publish(&self, key: Option<LoopKey>, kind: EventKind) {
+        self.engine.publish(key, None, kind);
+    }
+
+    /// Publishes an event about a round.
+    pub(super) fn publish_round(&self, key: LoopKey, round: &str, kind: EventKind) {
+        self.engine.publish(Some(key), Some(round), kind);
+    }
+
     pub(super) async fn run(mut self) -> Ended {
         let ended = loop {
             self.perform();
@@ -125,7 +134,7 @@ impl Desk {
                 break ended;
             }
             let wake_ms = self.wake_ms();
-            self.told.tell(&News::Sleeps { until_ms: wake_ms, due_ms: self.due_ms() });
+            self.publish(None, EventKind::Sleeping { until_ms: wake_ms, due_ms: self.due_ms() });
             let heard = self.next(wake_ms).await;
             self.take(heard);
         };
@@ -233,7 +242,7 @@ impl Desk {
         let commands = self.dispatcher.step(now_ms, input);
         let took = begun.elapsed();
         if took > STEP_MAX {
-            self.told.tell(&News::Stalled { what: "a decision", for_ms: millis(took), state: self.state() });
+            self.publish(None, EventKind::Slow { what: "a decision", for_ms: millis(took), state: self.state() });
         }
         for command in commands {
             self.queue(command);
@@ -279,7 +288,7 @@ impl Desk {
         let span_ms = i64::try_from(deadline.as_millis()).unwrap_or(i64::MAX);
         let until_ms = self.engine.now_ms().saturating_add(span_ms);
         self.mode = Mode::Draining { until_ms };
-        self.told.tell(&News::Draining { running: self.rounds.busy(), until_ms });
+        self.publish(None, EventKind::Draining { running: self.rounds.busy(), until_ms });
         self.step(Input::Drain);
         if span_ms == 0 {
             self.cancel_all("nothing is waited for");
@@ -289,7 +298,7 @@ impl Desk {
     fn cancel_all(&mut self, why: &str) {
         for running in self.rounds.all() {
             let round = running.round.unwrap_or_default();
-            self.told.tell(&News::Cancelling { key: running.key, round, why: why.to_owned() });
+            self.publish_round(running.key, &round, EventKind::Cancelling { why: why.to_owned() });
         }
         self.rounds.cancel_all();
         self.mode = Mode::Cancelling { since: Instant::now() };
@@ -308,7 +317,7 @@ impl Desk {
 
     /// Another engine has the store. Whatever runs here must not touch the world any more.
     pub(super) fn fenced(&mut self, why: String) {
-        self.told.tell(&News::Fenced { why: why.clone() });
+        self.publish(None, EventKind::Fenced { why: why.clone() });
         self.rounds.cancel_all();
         self.over = Some(Ended::Fenced(why));
     }
@@ -350,7 +359,7 @@ impl Desk {
     pub(super) fn rested(&mut self, rest: Rest) {
         let Rest { key, round, end, signals, too_deep, expires_ms, resume_ms, items } = rest;
         for (follower, depth) in too_deep {
-            self.told.tell(&News::TooDeep { key: key.clone(), follower, depth });
+            self.publish(Some(key.clone()), EventKind::ChainTooLong { follower, depth });
         }
         if let Some(at_ms) = expires_ms {
             self.agenda.put_first(at_ms, super::agenda::Errand::Expire);

@@ -10,12 +10,12 @@ use super::mail::{Mail, Occupied, Reply};
 use super::perform::{AGAIN_MS, Job};
 use super::permit::Permit;
 use super::rounds::Slot;
-use super::told::News;
 use crate::error::EngineError;
+use crate::events::EventKind;
 use crate::live::Arrival;
 use crate::proc::Cancel;
+use crate::round::chain;
 use crate::store::{Change, FlagRow, NewEvent};
-use crate::takeover::{Taken, Takeover};
 use loopwright_core::dispatch::{Claims, Frozen, Input, LoopKey, Why};
 use std::sync::Arc;
 
@@ -74,12 +74,12 @@ impl Desk {
         let answer = match loaded {
             Ok(loops) => {
                 self.take_loops(loops);
-                self.told.tell(&News::Loaded { loops: self.loops });
+                self.publish(None, EventKind::Loaded { loops: self.loops });
                 Ok(self.loops)
             }
             Err(error) => {
                 let why = crate::round::chain(&error);
-                self.told.tell(&News::Unloaded { why: why.clone() });
+                self.publish(None, EventKind::LoadFailed { why: why.clone() });
                 Err(why)
             }
         };
@@ -147,7 +147,7 @@ impl Desk {
 
     pub(super) fn stand_still(&mut self, by: String, why: String) {
         self.frozen = Some(Frozen { since_ms: self.engine.now_ms(), by: by.clone(), why: why.clone() });
-        self.told.tell(&News::Frozen { by: by.clone(), why: why.clone() });
+        self.publish(None, EventKind::Frozen { by: by.clone(), why: why.clone() });
         let told = format!("everything is stopped by {by}: {why}");
         self.step_before(Input::Freeze { by, why });
         // At once, also what is still being asked for a round: what the dispatcher wants cancelled waits behind what it wants
@@ -170,7 +170,7 @@ impl Desk {
         self.is_flagged = false;
         self.frozen = None;
         self.step_before(Input::Thaw);
-        self.told.tell(&News::Thawed);
+        self.publish(None, EventKind::Thawed);
         self.agenda.unblock(self.now_ms());
     }
 
@@ -216,7 +216,7 @@ impl Desk {
         let Some((_, slot)) = self.rounds.of_round(round) else { return false };
         slot.cancel.cancel_because(&why);
         let key = slot.key.clone();
-        self.told.tell(&News::Cancelling { key, round: round.to_owned(), why });
+        self.publish_round(key, round, EventKind::Cancelling { why });
         true
     }
 
@@ -243,8 +243,7 @@ impl Desk {
 
     /// Closes questions that nobody answered in time, and looks when the next one is due.
     pub(super) fn expire(&mut self) {
-        let (engine, fleet, told, post) =
-            (self.engine.clone(), Arc::clone(&self.fleet), Arc::clone(&self.told), self.post.clone());
+        let (engine, fleet, post) = (self.engine.clone(), Arc::clone(&self.fleet), self.post.clone());
         self.rounds.spawn_aside(async move {
             let again_ms = engine.now_ms().saturating_add(AGAIN_MS);
             let expired = engine.expired().await;
@@ -253,7 +252,8 @@ impl Desk {
                 let ended = engine.let_expire(&round, fleet.as_ref()).await.map(|round| round.outcome());
                 // One that could not be closed now is tried again.
                 next_ms = next_ms.or(ended.is_err().then_some(again_ms));
-                told.tell(&News::Taken(Taken { what: Takeover::Expired, round, loop_name: None, ended }));
+                let ended = ended.map_err(|error| chain(&error));
+                engine.publish(None, Some(&round), EventKind::Expired { ended });
             }
             let later = next_expiry(&engine).await.unwrap_or(Some(again_ms));
             if let Some(at_ms) = next_ms.into_iter().chain(later).min() {

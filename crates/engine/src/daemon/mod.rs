@@ -26,7 +26,6 @@ mod rounds;
 mod start;
 mod stop;
 mod tick;
-mod told;
 
 pub(crate) use after::signals;
 pub(crate) use again::signals as signals_again;
@@ -36,7 +35,6 @@ pub use letters::STOP_FLAG;
 pub use permit::Permit;
 pub use stop::STOP_FILE;
 pub use tick::{TickReport, TickRound, tick};
-pub use told::{News, Told};
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -141,13 +139,8 @@ impl Daemon {
     ///
     /// # Errors
     /// When the store or the loops cannot be read, or a daemon runs on this engine already.
-    pub async fn start(
-        engine: Engine,
-        fleet: Arc<dyn Fleet>,
-        limits: Limits,
-        told: Arc<dyn Told>,
-    ) -> Result<(Self, Ending), EngineError> {
-        let (desk, post) = open::open(engine.clone(), fleet, limits, told, open::Span::Lasting).await?;
+    pub async fn start(engine: Engine, fleet: Arc<dyn Fleet>, limits: Limits) -> Result<(Self, Ending), EngineError> {
+        let (desk, post) = open::open(engine.clone(), fleet, limits, open::Span::Lasting).await?;
         let task = tokio::spawn(desk.run());
         Ok((Self { engine, post }, Ending(task)))
     }

@@ -10,9 +10,9 @@ use super::mail::Post;
 use super::rest::{self, Doorman};
 use super::rounds::Rounds;
 use super::stop::StopFile;
-use super::told::{News, Told};
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::events::EventKind;
 use crate::store::{FlagRow, InboxQuery, RoundRow, ScheduleRow, StoreError};
 use loopwright_core::dispatch::{Dispatcher, Frozen, Input, Limits, LoopKey, Standing};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -45,7 +45,6 @@ pub(super) async fn open(
     engine: Engine,
     fleet: Arc<dyn Fleet>,
     limits: Limits,
-    told: Arc<dyn Told>,
     span: Span,
 ) -> Result<(Desk, Post), EngineError> {
     let (post, mail) = Post::open();
@@ -92,13 +91,12 @@ pub(super) async fn open(
         over: None,
         engine,
         fleet,
-        told,
         doorman,
     };
     let taken_over = desk.take_up(left);
     desk.take_loops(loops);
     desk.run_errands(now_ms);
-    desk.told.tell(&News::Up { loops: desk.loops, taken_over });
+    desk.publish(None, EventKind::Up { loops: desk.loops, taken_over });
     Ok((desk, post))
 }
 

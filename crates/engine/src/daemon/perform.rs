@@ -7,9 +7,9 @@ use super::keep::{self, Keeping};
 use super::mail::Reply;
 use super::rounds::{Again, Finished, Slot};
 use super::start::{Work, is_over};
-use super::told::News;
 use super::{Begun, Ended};
 use crate::error::EngineError;
+use crate::events::EventKind;
 use crate::store::{ReceiptRow, StoreError};
 use loopwright_core::BoxFuture;
 use loopwright_core::dispatch::{Command, End, Input, LoopKey, Start, Why};
@@ -40,7 +40,7 @@ pub(super) enum Job {
         round: String,
         why: String,
     },
-    Say(News),
+    Publish(Option<LoopKey>, EventKind),
     /// The end of the global stop, when that is durable.
     Thaw,
     /// Whoever asked is answered when what is before it is durable.
@@ -112,9 +112,9 @@ impl Desk {
             Command::Cancel { key, round, why } => self.line.push_back(Job::Cancel { key, round, why }),
             Command::Ask { key, why } => {
                 self.ask_person(&key, &why);
-                self.line.push_back(Job::Say(News::Asked { key, why }));
+                self.line.push_back(Job::Publish(Some(key), EventKind::Asked { why }));
             }
-            Command::Tell(notice) => self.line.push_back(Job::Say(News::Said(notice))),
+            Command::Note(note) => self.line.push_back(Job::Publish(None, EventKind::Scheduler(note))),
         }
     }
 
@@ -156,7 +156,7 @@ impl Desk {
                 Some(Job::Keep(keeping)) => self.write(*keeping),
                 Some(Job::Start(start)) => self.start(*start),
                 Some(Job::Cancel { key, round, why }) => self.cancel(key, &round, why),
-                Some(Job::Say(news)) => self.told.tell(&news),
+                Some(Job::Publish(key, kind)) => self.publish(key, kind),
                 Some(Job::Thaw) => self.thawed(),
                 // Whoever asked may have gone.
                 Some(Job::Answer(reply)) => drop(reply.send(Ok(()))),
@@ -207,7 +207,8 @@ impl Desk {
         let state = self.state();
         let Some(writing) = &mut self.writing else { return };
         writing.is_told = true;
-        self.told.tell(&News::Stalled { what: "a write to the store", for_ms: millis(writing.since.elapsed()), state });
+        let for_ms = millis(writing.since.elapsed());
+        self.publish(None, EventKind::Slow { what: "a write to the store", for_ms, state });
     }
 
     pub(super) fn written(&mut self, written: Result<Vec<ReceiptRow>, StoreError>) {
@@ -229,10 +230,10 @@ impl Desk {
         for row in known {
             let key = LoopKey::new(&row.repo, &row.loop_name);
             receipts.retain(|receipt| receipt.key != key || receipt.occurrence != row.occurrence);
-            self.told.tell(&News::Known { key, occurrence: row.occurrence.clone() });
+            self.publish(Some(key), EventKind::AlreadyDone { occurrence: row.occurrence.clone() });
         }
         if !receipts.is_empty() {
-            self.told.tell(&News::Kept { receipts });
+            self.publish(None, EventKind::Receipts(receipts));
         }
     }
 
@@ -243,7 +244,7 @@ impl Desk {
         let again_ms = self.engine.now_ms().saturating_add((1_000_i64 << tries.min(6)).min(REWRITE_MAX_MS));
         self.line.push_front(Job::Keep(Box::new(keeping)));
         self.rewrite = Some(again_ms);
-        self.told.tell(&News::Unkept { why: error.to_string(), again_ms });
+        self.publish(None, EventKind::WriteFailed { why: error.to_string(), again_ms });
         for job in std::mem::take(&mut self.line) {
             match job {
                 Job::Answer(reply) => {
@@ -267,7 +268,7 @@ impl Desk {
     fn cancel(&mut self, key: LoopKey, round: &str, why: String) {
         let Some((_, slot)) = self.rounds.of_round(round) else { return };
         slot.cancel.cancel_because(&why);
-        self.told.tell(&News::Cancelling { key, round: round.to_owned(), why });
+        self.publish_round(key, round, EventKind::Cancelling { why });
     }
 
     /// Begins a start, unless something has come between.
@@ -281,7 +282,8 @@ impl Desk {
         let mut slot = Slot::new(start.key.clone(), self.engine.now_ms(), Begun::Due);
         slot.ticket = Some(ticket);
         slot.occurrence = Some(start.receipt.occurrence.clone());
-        self.told.tell(&News::Starting { key: start.key.clone(), occurrence: start.receipt.occurrence.clone() });
+        let occurrence = start.receipt.occurrence.clone();
+        self.publish(Some(start.key.clone()), EventKind::Starting { occurrence });
         let slot = self.rounds.place(slot);
         let work = self.work(slot);
         self.rounds.spawn(slot, work.start(start));
@@ -299,7 +301,7 @@ impl Desk {
         slot.round = Some(round.clone());
         let (key, occurrence) = (slot.key.clone(), slot.occurrence.clone().unwrap_or_default());
         let ticket = slot.ticket.take();
-        self.told.tell(&News::Started { key, round: round.clone(), occurrence });
+        self.publish_round(key, &round, EventKind::Started { occurrence });
         if let Some(ticket) = ticket {
             self.step(Input::Born { ticket, round });
         }
@@ -315,6 +317,7 @@ impl Desk {
             Finished::Rested => self.vacated(number),
             Finished::Withheld => drop(self.rounds.leave(number)),
             Finished::NoWork => self.unborn(number, |ticket| Input::NoWork { ticket }),
+            Finished::TooManyOpen { open } => self.unborn(number, |ticket| Input::TooManyOpen { ticket, open }),
             Finished::Known { round } => self.known(number, round),
             Finished::Unborn { why, again } => self.not_started(number, why, again),
             Finished::Left { why, again } => self.left(number, why, again),
@@ -331,8 +334,8 @@ impl Desk {
 
     fn not_started(&mut self, number: u64, why: String, again: Again) {
         let again_ms = (again == Again::Soon).then(|| self.now_ms().saturating_add(AGAIN_MS));
-        if let Some(slot) = self.rounds.get(number) {
-            self.told.tell(&News::NotStarted { key: slot.key.clone(), why: why.clone(), again_ms });
+        if let Some(key) = self.rounds.get(number).map(|slot| slot.key.clone()) {
+            self.publish(Some(key), EventKind::NotStarted { why: why.clone(), again_ms });
         }
         self.unborn(number, |ticket| Input::Unborn { ticket, why, retry_ms: again_ms });
     }
@@ -340,7 +343,7 @@ impl Desk {
     fn known(&mut self, number: u64, round: Option<String>) {
         let Some(slot) = self.rounds.get(number) else { return };
         let (key, occurrence) = (slot.key.clone(), slot.occurrence.clone().unwrap_or_default());
-        self.told.tell(&News::Known { key, occurrence });
+        self.publish(Some(key), EventKind::AlreadyDone { occurrence });
         match round {
             // A birth whose answer was lost has left a round that nobody is at. It has the loop's place: no other round of
             // the loop begins before it has ended.
@@ -356,7 +359,7 @@ impl Desk {
     fn panicked(&mut self, number: u64, text: String) {
         let Some(slot) = self.rounds.get(number) else { return };
         let (key, round) = (slot.key.clone(), slot.round.clone());
-        self.told.tell(&News::Panicked { key, round: round.clone(), text: text.clone() });
+        self.engine.publish(Some(key), round.as_deref(), EventKind::Panicked { text: text.clone() });
         match round {
             Some(round) => {
                 let work = self.work(number);
@@ -375,7 +378,7 @@ impl Desk {
         slot.tries += 1;
         slot.is_parked = true;
         let again_ms = now_ms.saturating_add(RETAKE_MS << slot.tries.min(DOUBLINGS_MAX));
-        self.told.tell(&News::Parked { key: key.clone(), round: round.clone(), why, again_ms });
+        self.publish_round(key.clone(), &round, EventKind::Parked { why, again_ms });
         if again == Again::Never {
             return self.vacated(number);
         }
@@ -398,7 +401,7 @@ impl Desk {
         let outcome = slot.end.as_ref().map(|end| end.outcome);
         let unknown = End { outcome: RoundOutcome::Interrupted, signature: None, retry_at_ms: None, open_proposals: 0 };
         let (key, begun) = (slot.key.clone(), slot.begun);
-        self.told.tell(&News::Ended { key, round: round.clone(), outcome, begun });
+        self.publish_round(key, &round, EventKind::Ended { outcome, begun });
         self.agenda.unblock(self.now_ms());
         self.step(Input::Ended { key: slot.key, round, end: slot.end.unwrap_or(unknown) });
     }

@@ -18,6 +18,8 @@ pub(super) enum Finished {
     Unborn { why: String, again: Again },
     /// There is nothing to do.
     NoWork,
+    /// The loop has as many open pull requests as it may have.
+    TooManyOpen { open: u32 },
     /// Others work on all there is to do; it comes again.
     Withheld,
     /// The occurrence has its receipt already, and perhaps a round that somebody has to look after.

@@ -46,6 +46,11 @@ impl Work {
             return stopped();
         }
         let Ready { engine, bind, mut request } = *ready;
+        match engine.too_many_open(&request.spec, &bind, &start.key.repo).await {
+            Ok(None) => {}
+            Ok(Some(open)) => return Finished::TooManyOpen { open },
+            Err(error) => return unborn(error),
+        }
         if start.items.is_empty() && request.spec.locks_items() {
             match self.claim(&mut request).await {
                 Ok(Claimed::Granted) => {}
@@ -61,7 +66,7 @@ impl Work {
             // Without a daemon there is nobody to tell; the round is on record.
             let _ = self.post.send(Mail::Born { slot: self.slot, round: round.to_owned() });
         };
-        match engine.run_by(request, &bind, &(), &self.cancel, By::Dispatcher, &mut born).await {
+        match engine.run_by(request, &bind, &self.cancel, By::Dispatcher, &mut born).await {
             Ok(_) => Finished::Rested,
             Err(error) if is_born => left(&error),
             Err(error) => self.read_back(unborn(error), &key, &occurrence).await,
@@ -103,7 +108,7 @@ impl Work {
             Ok(_) => {}
             Err(error) => return left(&error.into()),
         }
-        let taken = self.engine.retake(&round, self.fleet.as_ref(), &(), &self.cancel, By::Dispatcher).await;
+        let taken = self.engine.retake(&round, self.fleet.as_ref(), &self.cancel, By::Dispatcher).await;
         taken.map_or_else(|error| left(&error), |_| Finished::Rested)
     }
 
@@ -138,7 +143,7 @@ impl Work {
         let recorded = self.engine.recorded(round).await?;
         let (engine, bind) = self.fleet.rebind(&self.engine, &recorded.round.facts().started);
         let nothing = Reservation::default();
-        engine.go_on_by(round, ACTOR, nothing, &bind, &(), &self.cancel, By::Dispatcher).await?;
+        engine.go_on_by(round, ACTOR, nothing, &bind, &self.cancel, By::Dispatcher).await?;
         Ok(())
     }
 }

@@ -2,10 +2,10 @@
 
 use super::fleet::Fleet;
 use super::mail::Mail;
-use super::told::{News, Told};
 use super::{Ended, open};
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::events::{EventKind, EventSink, LiveEvent};
 use crate::proc::Cancel;
 use loopwright_core::dispatch::{Limits, LoopKey, Receipt};
 use loopwright_core::outcome::RoundOutcome;
@@ -44,11 +44,11 @@ pub async fn tick(
     engine: Engine,
     fleet: Arc<dyn Fleet>,
     limits: Limits,
-    told: Arc<dyn Told>,
     cancel: &Cancel,
 ) -> Result<TickReport, EngineError> {
-    let notes = Arc::new(Notes { report: Mutex::default(), told });
-    let (desk, post) = open::open(engine, fleet, limits, Arc::clone(&notes) as _, open::Span::Once).await?;
+    let notes = Arc::new(Notes::default());
+    let _attached = engine.events().attach(Arc::clone(&notes) as _);
+    let (desk, post) = open::open(engine, fleet, limits, open::Span::Once).await?;
     let mut pass = std::pin::pin!(desk.run());
     let ended = tokio::select! {
         ended = &mut pass => ended,
@@ -65,10 +65,10 @@ pub async fn tick(
     }
 }
 
-/// Notes what is told, and passes it on.
+/// Collects the events of a pass.
+#[derive(Default)]
 struct Notes {
     report: Mutex<TickReport>,
-    told: Arc<dyn Told>,
 }
 
 impl Notes {
@@ -78,17 +78,16 @@ impl Notes {
     }
 }
 
-impl Told for Notes {
-    fn tell(&self, news: &News) {
-        match news {
-            News::Ended { key, round, outcome, .. } => {
+impl EventSink for Notes {
+    fn event(&self, event: &LiveEvent) {
+        match (&event.kind, &event.loop_key, &event.round) {
+            (EventKind::Ended { outcome, .. }, Some(key), Some(round)) => {
                 let ended = TickRound { key: key.clone(), round: round.clone(), outcome: *outcome };
                 self.lock().rounds.push(ended);
             }
-            News::Kept { receipts } => self.lock().receipts.extend(receipts.iter().cloned()),
-            News::NotStarted { key, why, .. } => self.lock().failed.push((key.clone(), why.clone())),
+            (EventKind::Receipts(receipts), ..) => self.lock().receipts.extend(receipts.iter().cloned()),
+            (EventKind::NotStarted { why, .. }, Some(key), _) => self.lock().failed.push((key.clone(), why.clone())),
             _ => {}
         }
-        self.told.tell(news);
     }
 }

@@ -91,13 +91,6 @@ const ENVIRONMENT: &[(&str, &str)] = &[
     ("LC_ALL", "C"),
 ];
 
-/// Which transports a call may use; the environment variable beats every configuration.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Transport {
-    Nothing,
-    Local,
-}
-
 /// What to do with output beyond the limit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Overflow {
@@ -114,7 +107,8 @@ pub(crate) struct Call {
     stdin: Vec<u8>,
     out_max: usize,
     overflow: Overflow,
-    transport: Transport,
+    /// The one protocol that the call may use; the environment variable beats every configuration.
+    protocol: &'static str,
     highest_good_code: i32,
 }
 
@@ -145,7 +139,7 @@ impl Call {
             stdin: Vec::new(),
             out_max: OUT_MAX,
             overflow: Overflow::Fail,
-            transport: Transport::Nothing,
+            protocol: "none",
             highest_good_code: 0,
         }
     }
@@ -208,8 +202,13 @@ impl Call {
     }
 
     /// Allows fetching from a folder on this machine.
-    pub(crate) fn local_transport(mut self) -> Self {
-        self.transport = Transport::Local;
+    pub(crate) fn local_transport(self) -> Self {
+        self.protocol("file")
+    }
+
+    /// Allows one protocol.
+    pub(crate) fn protocol(mut self, protocol: &'static str) -> Self {
+        self.protocol = protocol;
         self
     }
 
@@ -224,8 +223,8 @@ impl Call {
     }
 
     fn environment(&self) -> BTreeMap<OsString, OsString> {
-        let allowed = if self.transport == Transport::Local { "file" } else { "none" };
-        let fixed = ENVIRONMENT.iter().copied().chain([("PATH", trusted_path()), ("GIT_ALLOW_PROTOCOL", allowed)]);
+        let allowed = ("GIT_ALLOW_PROTOCOL", self.protocol);
+        let fixed = ENVIRONMENT.iter().copied().chain([("PATH", trusted_path()), allowed]);
         let fixed = fixed.map(|(name, value)| (name.into(), value.into()));
         fixed.chain(self.env.iter().map(|(name, value)| (name.into(), value.clone()))).collect()
     }
@@ -245,6 +244,13 @@ impl Call {
         spawn.limits.keep_tail = 0;
         spawn.limits.output_max = (self.out_max + STDERR_MAX) as u64;
         spawn
+    }
+
+    /// The arguments and the environment that the process gets.
+    #[cfg(test)]
+    pub(super) fn started_with(&self) -> (Vec<OsString>, BTreeMap<OsString, OsString>) {
+        let spawn = self.to_spawn();
+        (spawn.args, spawn.env)
     }
 
     fn error(&self, kind: GitErrorKind, stderr: &[u8]) -> GitError {

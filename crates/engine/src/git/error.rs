@@ -41,6 +41,9 @@ pub enum GitErrorKind {
     /// A ref is not where the caller last saw it, or exists already; nothing was overwritten.
     #[error("the ref moved or exists already")]
     Moved,
+    /// The other side refuses the push: no permission, a protected branch, an address that is not allowed.
+    #[error("the push is refused")]
+    Denied,
     /// The deadline passed; the process was killed.
     #[error("timed out")]
     Timeout,
@@ -106,8 +109,10 @@ pub(crate) fn classify(code: Option<i32>, stderr: &[u8]) -> GitErrorKind {
         GitErrorKind::Locked
     } else if says("not a git repository") {
         GitErrorKind::NotARepository
-    } else if says("but expected") || says("reference already exists") {
+    } else if says("but expected") || says("reference already exists") || says("[rejected]") {
         GitErrorKind::Moved
+    } else if says("[remote rejected]") || says("Authentication failed") || says("returned error: 403") {
+        GitErrorKind::Denied
     } else if NOT_THERE.iter().any(|words| says(words)) {
         GitErrorKind::UnknownRef
     } else {

@@ -11,6 +11,7 @@ mod error;
 mod forge_repo;
 mod forget;
 mod oid;
+mod push;
 mod user_repo;
 
 pub use call::Git;

@@ -3,12 +3,17 @@
 
 use super::folder::{Folder, Publish};
 use super::front::FrontMatter;
+use super::read::LocalReader;
 use super::{page, push};
 use crate::clock::Clock;
 use crate::git::{EngineRepo, GitError};
 use crate::seam::Seam;
 use loopwright_core::BoxFuture;
 use loopwright_core::deliver::{Deliver, DeliverError, Delivery, Found, Receipt};
+use loopwright_core::forge::{
+    Answer, CheckQuery, CheckRun, CommentsOf, ForgeComment, ForgePage, Issue, ItemQuery, PageToken, PullRequest,
+    ReadForge,
+};
 use loopwright_core::spec::ActionKind;
 use std::path::Path;
 use std::sync::Arc;
@@ -116,6 +121,30 @@ fn checked_key(item: &Delivery) -> Result<String, DeliverError> {
         return Ok(key.clone());
     }
     Err(DeliverError::refused("the item's key is no plain word"))
+}
+
+impl LocalForge {
+    fn reader(&self) -> LocalReader {
+        LocalReader { folder: self.folder.root.clone() }
+    }
+}
+
+impl ReadForge for LocalForge {
+    fn pulls<'a>(&'a self, query: &'a ItemQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<PullRequest>> {
+        Box::pin(async move { self.reader().pulls(query, from).await })
+    }
+
+    fn issues<'a>(&'a self, query: &'a ItemQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<Issue>> {
+        Box::pin(async move { self.reader().issues(query, from).await })
+    }
+
+    fn checks<'a>(&'a self, query: &'a CheckQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<CheckRun>> {
+        Box::pin(async move { self.reader().checks(query, from).await })
+    }
+
+    fn comments<'a>(&'a self, of: CommentsOf, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<ForgeComment>> {
+        Box::pin(async move { self.reader().comments(of, from).await })
+    }
 }
 
 impl Deliver for LocalForge {

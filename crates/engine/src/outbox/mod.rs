@@ -7,10 +7,14 @@ mod front;
 mod local;
 mod page;
 mod push;
+mod pushing;
+mod read;
 
 pub use discipline::{Prior, Verdict, deliver_one};
 pub use front::FrontMatter;
 pub use local::LocalForge;
+pub use pushing::PushingDeliver;
+pub(crate) use read::LocalReader;
 
 use loopwright_core::outbox::{SanitiseRules, StagedItem, sanitise_item};
 use loopwright_core::spec::ActionKind;

@@ -2,7 +2,7 @@
 //! and the same result however often it is tried.
 
 use crate::git::{Call, EngineRepo, ForgeRepo, GitError, GitErrorKind, ObjectFormat, Oid};
-use loopwright_core::deliver::{DeliverError, Delivery};
+use loopwright_core::deliver::{DeliverError, Delivery, PushTarget};
 use std::path::Path;
 
 /// The commit of a delivery, with the tree that it must have.
@@ -28,6 +28,11 @@ impl Passed {
 
     pub(super) fn head(&self) -> String {
         self.commit.to_string()
+    }
+
+    /// Pushes the commit to a forge elsewhere.
+    pub(super) async fn push_to(&self, engine: &EngineRepo, target: &PushTarget) -> Result<(), GitError> {
+        engine.push_to(&self.commit, &self.tree, target).await
     }
 
     /// Puts the commit on the round's branch.
@@ -115,9 +120,9 @@ pub(super) fn failed(error: GitError) -> DeliverError {
     DeliverError::transient(error.to_string())
 }
 
-fn refused_if_moved(error: GitError) -> DeliverError {
+pub(super) fn refused_if_moved(error: GitError) -> DeliverError {
     match error.kind {
-        GitErrorKind::Moved => DeliverError::refused(error.to_string()),
+        GitErrorKind::Moved | GitErrorKind::Denied => DeliverError::refused(error.to_string()),
         _ => failed(error),
     }
 }

@@ -1,12 +1,14 @@
 //! Built-in probes: which question is answered how. Those about files and branches read git's own, those about a forge read
-//! the local forge's folder; no other forge is connected here.
+//! it through [`ReadForge`]; only the local forge is connected here.
 
 use super::outdated::{self, Program};
 use super::{command, forge, quick};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::git::{Base, Oid, UserRepo};
+use crate::outbox::LocalReader;
 use crate::triggers::{contents, heads};
+use loopwright_core::forge::ReadForge;
 use loopwright_core::hash;
 use loopwright_core::paths::Globs;
 use loopwright_core::round::{Item, Probed};
@@ -44,7 +46,7 @@ impl Engine {
         let answered = match ask.probe.as_str() {
             "commits" => self.commits(spec, &ask, repo, base).await?,
             "files" => self.files(spec, &ask, repo, base).await?,
-            "open-prs" | "open-issues" | "failing-ci" => self.asked_of_forge(&ask, spec, repo),
+            "open-prs" | "open-issues" | "failing-ci" => self.asked_of_forge(&ask, spec, repo).await,
             "outdated" => return self.outdated(spec, &ask, repo, base).await,
             other => command::failed(&format!("`{other}` is no built-in probe")),
         };
@@ -97,20 +99,26 @@ impl Engine {
         Ok(command::checked(vec![Item { key: format!("files@{digest}"), title, data: None }]))
     }
 
-    fn asked_of_forge(&self, ask: &Ask, spec: &LoopSpec, repo: &UserRepo) -> Probed {
-        if spec.forge != "local" {
+    /// The forge that a loop names, for reading; `None` when it is not connected here.
+    pub(crate) fn read_forge(&self, spec: &LoopSpec, repo: &str) -> Option<Box<dyn ReadForge>> {
+        (spec.forge == "local").then(|| Box::new(LocalReader { folder: self.places.forge(repo) }) as _)
+    }
+
+    async fn asked_of_forge(&self, ask: &Ask, spec: &LoopSpec, repo: &UserRepo) -> Probed {
+        let Some(forge) = self.read_forge(spec, &repo.id) else {
             let text = format!("`probe: {}`: no forge `{}` is connected here; only `local` is", ask.probe, spec.forge);
             return command::failed(&text);
-        }
-        let forge = forge::Reader { folder: self.places.forge(&repo.id), loop_name: &spec.name, ask };
+        };
+        let probe = forge::ForgeProbe { forge: forge.as_ref(), loop_name: &spec.name, ask };
+        let tip = ask.branch.as_ref().and_then(|branch| quick::base(repo, Some(branch)));
         let items = match ask.probe.as_str() {
-            "open-prs" => forge.open_pulls(),
-            "open-issues" => forge.open_issues(),
-            _ => forge.failing_checks(ask.branch.as_ref().and_then(|branch| quick::base(repo, Some(branch)))),
+            "open-prs" => probe.open_pulls().await,
+            "open-issues" => probe.open_issues().await,
+            _ => probe.failing_checks(tip.map(|at| at.oid)).await,
         };
         match items {
             Ok(items) => command::checked(items),
-            Err(error) => command::failed(&format!("read the local forge: {error}")),
+            Err(error) => command::failed(&error.to_string()),
         }
     }
 

@@ -7,7 +7,7 @@ mod built_in;
 mod command;
 mod forge;
 mod outdated;
-mod quick;
+pub(crate) mod quick;
 mod undone;
 
 pub(crate) use built_in::Question;

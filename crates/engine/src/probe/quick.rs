@@ -32,7 +32,7 @@ pub(super) fn base(repo: &UserRepo, base: Option<&str>) -> Option<At> {
 }
 
 /// The commit of a branch in a repository's folder.
-pub(super) fn branch_in(dir: &Path, branch: &str) -> Option<String> {
+pub(crate) fn branch_in(dir: &Path, branch: &str) -> Option<String> {
     if branch.split('/').any(|part| part.is_empty() || part.starts_with('.')) {
         return None;
     }
@@ -50,7 +50,7 @@ fn oid(text: &str) -> Option<String> {
 }
 
 /// A small text file, whole or not at all.
-pub(super) fn read(path: &Path, most: u64) -> Option<String> {
+pub(crate) fn read(path: &Path, most: u64) -> Option<String> {
     let mut text = String::new();
     let read = std::fs::File::open(path).ok()?.take(most + 1).read_to_string(&mut text).ok()?;
     (read as u64 <= most).then_some(text)

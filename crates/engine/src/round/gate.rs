@@ -1,8 +1,8 @@
 //! Gate: runs the mechanical checks on a pristine checkout of the sealed commit, with the files that decide them from base.
 
 use super::{Run, Trouble, bounds, isolate, start, workspace_trouble};
+use crate::events::EventKind;
 use crate::gates::{self, Baseline, Facts, GateEnv, Gates, GatesError, Heldouts, KeptBaselines, Resolved};
-use crate::progress::Notice;
 use crate::workspace::Sealed;
 use loopwright_core::gate::GateResult;
 use loopwright_core::round::{Broke, Event, Gated, Stage};
@@ -15,7 +15,7 @@ impl Run<'_> {
         let (results, inputs_edited) = self.run_gates().await?;
         let event = self.clean(Event::Gated(Gated { attempt, results, inputs_edited }))?;
         if let Event::Gated(Gated { results, .. }) = &event {
-            results.iter().for_each(|result| self.progress.notice(&Notice::Gate(result)));
+            results.iter().for_each(|result| self.publish(EventKind::Gate(result.clone())));
         }
         Ok(event)
     }
@@ -127,7 +127,7 @@ impl Run<'_> {
         let kept = KeptBaselines::new(&self.engine.places, &self.scanner, &gates.workspace.base, &self.rooms, &env);
         let (known, damaged) = kept.read(resolved);
         for note in damaged {
-            self.progress.notice(&Notice::Stage { stage: Stage::Isolate, text: note.to_string() });
+            self.stage(Stage::Isolate, note.to_string());
         }
         let baseline = gates.baseline_beyond(resolved, known).await.map_err(gates_trouble(Stage::Isolate))?;
         kept.keep(resolved, &baseline);

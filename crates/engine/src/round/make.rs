@@ -187,7 +187,8 @@ impl Run<'_> {
             return (Err(error), None, 0);
         }
         let folder = self.engine.places.transcripts(self.id());
-        let mut log = Transcript::open(&folder, invocation.role, name, self.progress, &self.scanner);
+        let publish = |kind| self.publish(kind);
+        let mut log = Transcript::open(&folder, invocation.role, name, &publish, &self.scanner);
         let begun = Instant::now();
         let mut started = |_: &crate::proc::Started| ();
         let stop = Cancel::new();

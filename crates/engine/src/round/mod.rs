@@ -35,18 +35,19 @@ pub use start::RunRequest;
 use crate::egress::Ways;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::events::EventKind;
 use crate::gates::{Baseline, Facts, Heldouts, Resolved};
 use crate::git::{Base, UserRepo};
 use crate::live::{Here, Stay};
 use crate::probe::Work;
 use crate::proc::Cancel;
-use crate::progress::{Notice, Progress};
 use crate::purse::Seat;
 use crate::room::Rooms;
 use crate::store::{Batch, Change, NewEvent, StoreError, StoreErrorKind};
 use crate::workspace::{Sealed as SealedTree, Workspace, WorkspaceError, Workspaces};
 use journal::When;
 use loopwright_core::budget::BudgetLimit;
+use loopwright_core::dispatch::LoopKey;
 use loopwright_core::network::Traffic;
 use loopwright_core::outcome::RoundOutcome as Outcome;
 use loopwright_core::round::{
@@ -62,7 +63,6 @@ use tokio::time::Instant;
 pub(crate) struct Run<'a> {
     engine: &'a Engine,
     bind: &'a Bindings,
-    progress: &'a dyn Progress,
     cancel: &'a Cancel,
     repo: UserRepo,
     spaces: Workspaces,
@@ -221,7 +221,8 @@ impl Run<'_> {
         let bills = self.round.facts().bills.len();
         self.round = round;
         self.settle_seat(bills);
-        self.progress.notice(&Notice::Moved(&self.round));
+        let (phase, level) = (self.round.phase().word(), self.spec().level);
+        self.publish(EventKind::Recorded { index: self.index, event: event.kind(), phase, level });
         Ok(actions)
     }
 
@@ -287,7 +288,14 @@ impl Run<'_> {
     }
 
     fn stage(&self, stage: Stage, text: impl Into<String>) {
-        self.progress.notice(&Notice::Stage { stage, text: text.into() });
+        self.publish(EventKind::Stage { stage, text: text.into() });
+    }
+
+    /// Publishes an event about this round.
+    fn publish(&self, kind: EventKind) {
+        let started = &self.round.facts().started;
+        let key = LoopKey::new(&started.repo, &started.spec.name);
+        self.engine.publish(Some(key), Some(self.id()), kind);
     }
 
     /// What is left of the round's wall time.

@@ -9,7 +9,6 @@ use crate::error::EngineError;
 use crate::git::{ObjectFormat, UserRepo};
 use crate::live::{By, Here, Pick, Stay};
 use crate::proc::Cancel;
-use crate::progress::Progress;
 use crate::store::{RoundRow, StoredEvent};
 use crate::workspace::{Workspace, WorkspaceError, Workspaces};
 use loopwright_core::round::{Action, Event, Phase, Round};
@@ -78,14 +77,8 @@ impl Engine {
     ///
     /// # Errors
     /// When its record cannot be read or kept.
-    pub async fn resume(
-        &self,
-        id: &str,
-        bind: &Bindings,
-        progress: &dyn Progress,
-        cancel: &Cancel,
-    ) -> Result<Round, EngineError> {
-        self.answer(id, Event::Recovered, bind, progress, cancel).await
+    pub async fn resume(&self, id: &str, bind: &Bindings, cancel: &Cancel) -> Result<Round, EngineError> {
+        self.answer(id, Event::Recovered, bind, cancel).await
     }
 
     /// Applies an event from outside to a recorded round and performs what follows.
@@ -94,10 +87,9 @@ impl Engine {
         id: &str,
         event: Event,
         bind: &Bindings,
-        progress: &dyn Progress,
         cancel: &Cancel,
     ) -> Result<Round, EngineError> {
-        self.answer_by(id, event, bind, progress, cancel, By::Hand).await
+        self.answer_by(id, event, bind, cancel, By::Hand).await
     }
 
     /// The same, by the daemon or by hand.
@@ -106,14 +98,13 @@ impl Engine {
         id: &str,
         event: Event,
         bind: &Bindings,
-        progress: &dyn Progress,
         cancel: &Cancel,
         by: By,
     ) -> Result<Round, EngineError> {
         let here = self.live.enter(id).ok_or_else(|| super::busy(id))?;
         let recorded = self.recorded(id).await?;
         let stay = self.admitted(&recorded.round, &event, cancel, by).await?;
-        let mut run = Run::reopen(self, bind, recorded, progress, cancel, here, stay).await?;
+        let mut run = Run::reopen(self, bind, recorded, cancel, here, stay).await?;
         if matches!(event, Event::Resumed(_)) && run.workspace.is_none() {
             return Err(EngineError::WorkGone(id.to_owned()));
         }
@@ -187,7 +178,6 @@ impl<'a> Run<'a> {
         engine: &'a Engine,
         bind: &'a Bindings,
         recorded: Recorded,
-        progress: &'a dyn Progress,
         cancel: &'a Cancel,
         here: Here,
         stay: Option<Box<dyn Stay>>,
@@ -209,7 +199,6 @@ impl<'a> Run<'a> {
         Ok(Self {
             engine,
             bind,
-            progress,
             cancel,
             repo,
             spaces,

@@ -1,16 +1,23 @@
 //! Send: claim, look for our marker, execute, receipt. A claim is durable before anything leaves; what may have happened is
 //! looked for before it is done again, and what cannot be known is left to a person.
 
-use super::bindings::Outlet;
+use super::bindings::{Bindings, Outlet};
 use super::journal::outbox_row;
 use super::{Run, Trouble, bounds};
-use crate::outbox::{LocalForge, Prior, Verdict, deliver_one};
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::outbox::{LocalForge, Prior, PushingDeliver, Verdict, deliver_one};
 use crate::store::{Batch, Change, OutboxRow};
 use loopwright_core::deliver::{Deliver, Delivery, Fact};
+use loopwright_core::forge::count_open_pulls;
 use loopwright_core::level::LoopLevel;
 use loopwright_core::outbox::{self, StagedItem};
 use loopwright_core::round::{Action, Delivered, DeliveryResult, Event, Facts, Phase, Round, Stage};
+use loopwright_core::spec::{ActionKind, LoopSpec};
 use std::sync::Arc;
+
+/// Open pull requests that are counted; `open_max` is at most 1,000.
+const COUNTED_MAX: usize = 1_001;
 
 /// How often one item is tried.
 const TRIES_MAX: i64 = 3;
@@ -76,7 +83,10 @@ impl Run<'_> {
     async fn outlet(&self) -> Result<Option<Arc<dyn Deliver>>, Trouble> {
         match &self.bind.outlet {
             Outlet::ApprovalOnly => Ok(None),
-            Outlet::Deliver(deliver) => Ok(Some(Arc::clone(deliver))),
+            Outlet::Deliver(deliver) => {
+                let pushing = PushingDeliver::new(Arc::clone(deliver), self.spaces.engine().clone());
+                Ok(Some(Arc::new(pushing)))
+            }
             Outlet::LocalForge => {
                 let folder = self.engine.places.forge(&self.repo.id);
                 let forge =
@@ -92,6 +102,24 @@ impl Run<'_> {
             _ => "",
         };
         delivery(&self.round, item, candidate)
+    }
+}
+
+impl Engine {
+    /// How many pull requests of a loop are open on its forge, when those are as many as `open_max` allows or more. `None`
+    /// when there is room, or the loop opens none, or its forge cannot be read here.
+    pub(crate) async fn too_many_open(
+        &self,
+        spec: &LoopSpec,
+        bind: &Bindings,
+        repo: &str,
+    ) -> Result<Option<u32>, EngineError> {
+        let opens = spec.output.iter().any(|output| output.kind == ActionKind::PullRequest);
+        let forge = self.read_forge(spec, repo).filter(|_| opens && matches!(bind.outlet, Outlet::LocalForge));
+        let Some(forge) = forge else { return Ok(None) };
+        let open = count_open_pulls(forge.as_ref(), &spec.name, COUNTED_MAX).await.map_err(EngineError::Forge)?;
+        let open = u32::try_from(open).unwrap_or(u32::MAX);
+        Ok((open >= spec.open_max).then_some(open))
     }
 }
 

@@ -13,7 +13,6 @@ use crate::git::{Oid, UserRepo};
 use crate::live::{Admission, Arrival, By, Pick, Stay};
 use crate::probe::{self, Work};
 use crate::proc::Cancel;
-use crate::progress::Progress;
 use crate::random;
 use crate::room::Rooms;
 use crate::store::{Batch, Change};
@@ -80,7 +79,6 @@ impl<'a> Run<'a> {
         engine: &'a Engine,
         bind: &'a Bindings,
         mut request: RunRequest,
-        progress: &'a dyn Progress,
         cancel: &'a Cancel,
         by: By,
     ) -> Result<(Self, Vec<Action>), EngineError> {
@@ -89,6 +87,14 @@ impl<'a> Run<'a> {
         let head = engine.git.head(&repo, request.spec.base.as_deref()).await?;
         let spaces = engine.workspaces(repo.clone()).await?;
         gate_scripts_in_base(engine, &spaces, &request.spec, &head.commit).await?;
+        // A round that is due was asked about before.
+        if by == By::Hand
+            && !request.dry_run
+            && let Some(open) = engine.too_many_open(&request.spec, bind, &repo.id).await?
+        {
+            let (loop_name, open_max) = (request.spec.name.clone(), request.spec.open_max);
+            return Err(EngineError::TooManyOpen { loop_name, open, open_max });
+        }
         let heldout = heldout(engine, &repo, &request.spec)?;
         request.inputs.extend(heldout.inputs());
         let pick = looked(engine, &mut request, &repo, by, cancel).await?;
@@ -107,7 +113,6 @@ impl<'a> Run<'a> {
         let mut run = Self {
             engine,
             bind,
-            progress,
             cancel,
             repo,
             spaces,

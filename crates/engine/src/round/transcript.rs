@@ -2,8 +2,8 @@
 //! as evidence.
 
 use crate::agents::{AgentEvent, AgentLog, LINE_MAX};
+use crate::events::EventKind;
 use crate::proc::Stream as Channel;
-use crate::progress::{Notice, Progress};
 use loopwright_core::secrets::{Border, Scanner, Stream};
 use loopwright_core::spec::Role;
 use std::fs;
@@ -18,7 +18,7 @@ const KEPT_MAX: u64 = 16 << 20;
 
 /// One agent start's transcript.
 pub(super) struct Transcript<'a> {
-    progress: &'a dyn Progress,
+    publish: &'a (dyn Fn(EventKind) + Sync),
     role: Role,
     file: Option<BufWriter<fs::File>>,
     path: PathBuf,
@@ -34,7 +34,7 @@ impl<'a> Transcript<'a> {
         folder: &Path,
         role: Role,
         name: &str,
-        progress: &'a dyn Progress,
+        publish: &'a (dyn Fn(EventKind) + Sync),
         scanner: &'a Scanner,
     ) -> Self {
         let path = folder.join(format!("{name}.log"));
@@ -42,7 +42,7 @@ impl<'a> Transcript<'a> {
             .ok()
             .and_then(|()| fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path).ok());
         let channels = [Channel::Stdout, Channel::Stderr].map(|channel| (channel, Stream::new(scanner)));
-        Self { progress, role, file: opened.map(BufWriter::new), path, left: KEPT_MAX, scanner, channels }
+        Self { publish, role, file: opened.map(BufWriter::new), path, left: KEPT_MAX, scanner, channels }
     }
 
     /// The hash of what was kept, for the record.
@@ -74,7 +74,7 @@ impl<'a> Transcript<'a> {
 
     fn show(&self, line: &[u8]) {
         let shown: String = String::from_utf8_lossy(line).chars().filter(|c| !c.is_control()).take(500).collect();
-        self.progress.notice(&Notice::Agent { role: self.role, line: &shown });
+        (self.publish)(EventKind::AgentLine { role: self.role, line: shown });
     }
 
     fn keep(&mut self, bytes: &[u8]) {

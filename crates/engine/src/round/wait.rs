@@ -5,9 +5,9 @@ use super::start::millis;
 use super::{Run, Trouble};
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::events::EventKind;
 use crate::live::By;
 use crate::proc::Cancel;
-use crate::progress::{Notice, Progress};
 use crate::store::RoundRow;
 use loopwright_core::budget::Reservation;
 use loopwright_core::report::RoundReport;
@@ -18,7 +18,7 @@ impl Run<'_> {
     /// Waits until a moment, or until somebody stops the round. The round's wall time stands still meanwhile.
     pub(super) async fn wait(&mut self, until_ms: i64) -> Result<Event, Trouble> {
         let why = self.round.facts().reasons.last().map_or("", |reason| reason.text.as_str());
-        self.progress.notice(&Notice::Waits { until_ms, why });
+        self.publish(EventKind::ProviderWait { until_ms, why: why.to_owned() });
         let begun = Instant::now();
         let stopped = tokio::select! {
             biased;
@@ -41,10 +41,9 @@ impl Engine {
         actor: &str,
         raised: Reservation,
         bind: &Bindings,
-        progress: &dyn Progress,
         cancel: &Cancel,
     ) -> Result<RoundReport, EngineError> {
-        self.go_on_by(round, actor, raised, bind, progress, cancel, By::Hand).await
+        self.go_on_by(round, actor, raised, bind, cancel, By::Hand).await
     }
 
     /// The same, by the daemon or by hand.
@@ -55,7 +54,6 @@ impl Engine {
         actor: &str,
         raised: Reservation,
         bind: &Bindings,
-        progress: &dyn Progress,
         cancel: &Cancel,
         by: By,
     ) -> Result<RoundReport, EngineError> {
@@ -65,7 +63,7 @@ impl Engine {
         let added = self.raised_for(&facts.started.repo, &facts.started.spec.name, round).await?;
         let raised = raised.plus(added.less(facts.raised));
         let resumed = Event::Resumed(Resumed { actor: actor.to_owned(), provider_wait_ms, raised });
-        let after = self.answer_by(round, resumed, bind, progress, cancel, by).await?;
+        let after = self.answer_by(round, resumed, bind, cancel, by).await?;
         self.report_of(&after).await
     }
 

@@ -30,6 +30,6 @@ pub trait Signals: Send + Sync {
     /// The loop files of a repository changed.
     fn loops_changed(&self, _repo: &str) {}
 
-    /// Something that people should know: what cannot be watched, what was lost.
+    /// A warning for people, such as a folder that cannot be watched. A daemon publishes it on its event stream.
     fn note(&self, _text: &str) {}
 }

@@ -4,8 +4,8 @@
 
 use loopwright::agents::{Agent, AgentError, AgentLog, AgentOutcome, Capabilities, Invocation};
 use loopwright::budget::{Tokens, Usage};
+use loopwright::events::{EventKind, EventSink, LiveEvent};
 use loopwright::proc::{Cancel, Proc, Started};
-use loopwright::progress::{Notice, Progress};
 use loopwright::spec::{ActionKind, Gate, OutputSpec, RunGate};
 use loopwright::{
     BoxFuture, LoopEngine, LoopEngineBuilder, LoopLevel, LoopSink, LoopSpec, RoundReport, Settings, SinkError,
@@ -248,9 +248,10 @@ impl SinkTroubles {
     }
 }
 
-impl Progress for SinkTroubles {
-    fn notice(&self, notice: &Notice<'_>) {
-        if let Notice::SinkFailed { round, error } = notice {
+impl EventSink for SinkTroubles {
+    fn event(&self, event: &LiveEvent) {
+        if let EventKind::SinkFailed { error } = &event.kind {
+            let round = event.round.as_deref().expect("it names its round");
             self.0.lock().expect("no test panicked here").push(format!("{round}: {error}"));
         }
     }

@@ -213,9 +213,7 @@ async fn one_pass_runs_what_is_due_now_and_nothing_else() {
     let stage = Stage::new(vec![every("look", "every 1h"), every("rest", "every 6h")]).await;
     let pass = || async {
         let engine = Engine::open(stage.settings()).await.expect("the state directory is free");
-        let report =
-            tick(engine.clone(), Arc::clone(&stage.troop) as _, stage.limits.clone(), Arc::new(()), &Cancel::new())
-                .await;
+        let report = tick(engine.clone(), Arc::clone(&stage.troop) as _, stage.limits.clone(), &Cancel::new()).await;
         engine.close().await.expect("closed");
         report.expect("a pass")
     };
@@ -236,9 +234,9 @@ async fn a_clock_that_is_set_back_is_told_of_at_once_and_repeats_nothing() {
     show.ear.hears("ended look reported").await;
     show.settled().await;
     stage.at(HOUR);
-    show.ear.hears("said(clockbehind").await;
+    show.ear.hears("scheduler(clockbehind").await;
     stage.at(5 * HOUR + MINUTE);
-    show.ear.hears("said(clockright").await;
+    show.ear.hears("scheduler(clockright").await;
     show.settled().await;
     assert_eq!(show.rounds().await.len(), 1, "nothing is repeated");
     stage.at(6 * HOUR);

@@ -17,14 +17,14 @@ async fn a_round_by_hand_is_refused_while_the_loop_runs_and_the_other_way_round(
     stage.at(HOUR);
     show.ear.hears("started look").await;
     let cancel = Cancel::new();
-    let refused = show.engine.run(stage.troop.request("look"), &ready.bind, &(), &cancel).await;
+    let refused = show.engine.run(stage.troop.request("look"), &ready.bind, &cancel).await;
     assert!(matches!(refused, Err(EngineError::Busy { .. })), "{refused:?}");
     stage.troop.troupe.let_go();
     show.ear.hears("ended look reported").await;
     show.settled().await;
     let (engine, request) = (show.engine.clone(), stage.troop.request("look"));
     let bind = ready.bind.clone();
-    let by_hand = tokio::spawn(async move { engine.run(request, &bind, &(), &Cancel::new()).await });
+    let by_hand = tokio::spawn(async move { engine.run(request, &bind, &Cancel::new()).await });
     stage.troop.troupe.begun_times(2).await;
     stage.at(2 * HOUR);
     show.ear.hears("kept look overlap").await;
@@ -49,7 +49,7 @@ async fn a_round_by_hand_is_stopped_by_its_id_and_by_the_end_of_the_daemon() {
     for end_by_id in [true, false] {
         let before = stage.troop.troupe.starts().len();
         let (engine, request, bind) = (show.engine.clone(), stage.troop.request("look"), ready.bind.clone());
-        let by_hand = tokio::spawn(async move { engine.run(request, &bind, &(), &Cancel::new()).await });
+        let by_hand = tokio::spawn(async move { engine.run(request, &bind, &Cancel::new()).await });
         stage.troop.troupe.begun_times(before + 1).await;
         let running = show.daemon.snapshot().await.expect("at work").running;
         let round = running[0].round.clone().expect("it is on record");
@@ -72,7 +72,7 @@ async fn a_round_by_hand_is_refused_while_everything_is_stopped_and_while_the_da
         panic!("it can be prepared")
     };
     let engine = show.engine.clone();
-    let by_hand = async || match engine.run(stage.troop.request("other"), &ready.bind, &(), &Cancel::new()).await {
+    let by_hand = async || match engine.run(stage.troop.request("other"), &ready.bind, &Cancel::new()).await {
         Err(EngineError::Busy { why, .. }) => why,
         other => panic!("it was not refused: {other:?}"),
     };

@@ -22,7 +22,7 @@ fn about(stage: &Stage, name: &str, item: &str) -> RunRequest {
 }
 
 async fn run(engine: &Engine, request: RunRequest, bind: &Bindings) -> Result<RoundReport, EngineError> {
-    engine.run(request, bind, &(), &Cancel::new()).await
+    engine.run(request, bind, &Cancel::new()).await
 }
 
 /// Begins a round that hangs, and waits until its agent does.

@@ -17,7 +17,7 @@ async fn a_round_that_a_dead_engine_left_is_ended_and_its_loop_goes_on() {
     let Ok(loopwright::daemon::Prepared::Round(ready)) = ready else { panic!("it can be prepared") };
     let cancel = Cancel::new();
     tokio::select! {
-        ended = engine.run(request, &ready.bind, &(), &cancel) => panic!("it hangs: {ended:?}"),
+        ended = engine.run(request, &ready.bind, &cancel) => panic!("it hangs: {ended:?}"),
         () = stage.troop.troupe.begun_times(1) => {}
     }
     engine.close().await.expect("it is gone");
@@ -46,8 +46,8 @@ async fn two_rounds_of_one_loop_that_were_left_end_before_another_begins() {
     let engine = Engine::open(stage.settings()).await.expect("the state directory is free");
     let (bind, cancel) = (stage.troop.bindings(), Cancel::new());
     tokio::select! {
-        ended = engine.run(stage.troop.request("look"), &bind, &(), &cancel) => panic!("it hangs: {ended:?}"),
-        ended = engine.run(stage.troop.request("look"), &bind, &(), &cancel) => panic!("it hangs: {ended:?}"),
+        ended = engine.run(stage.troop.request("look"), &bind, &cancel) => panic!("it hangs: {ended:?}"),
+        ended = engine.run(stage.troop.request("look"), &bind, &cancel) => panic!("it hangs: {ended:?}"),
         () = stage.troop.troupe.begun_times(2) => {}
     }
     engine.close().await.expect("it is gone");
@@ -122,7 +122,7 @@ async fn a_round_that_could_not_go_on_beside_another_does_when_that_has_ended() 
     show.settled().await;
     stage.troop.troupe.play("look", Play::Hang);
     let (engine, request, bind) = (show.engine.clone(), stage.troop.request("look"), stage.troop.bindings());
-    let by_hand = tokio::spawn(async move { engine.run(request, &bind, &(), &Cancel::new()).await.map(drop) });
+    let by_hand = tokio::spawn(async move { engine.run(request, &bind, &Cancel::new()).await.map(drop) });
     stage.troop.troupe.begun_times(2).await;
     stage.at(9 * HOUR + MINUTE);
     // Its moment comes and goes: the loop's place is taken.
@@ -153,7 +153,7 @@ async fn a_clock_that_was_far_ahead_is_forgiven_once_and_for_all_by_one_word() {
     show.close().await;
     stage.at(2 * HOUR + MINUTE);
     let mut show = stage.open().await;
-    assert_eq!(show.ear.count("said(clockbehind"), 1, "a month on record is held against the clock");
+    assert_eq!(show.ear.count("scheduler(clockbehind"), 1, "a month on record is held against the clock");
     let thawed = show.daemon.thaw("ada").await.expect("thawed");
     assert_eq!(thawed, Thawed { was_stopped: false, was_clock_behind: true });
     let again = show.daemon.thaw("ada").await.expect("thawed");
@@ -161,7 +161,7 @@ async fn a_clock_that_was_far_ahead_is_forgiven_once_and_for_all_by_one_word() {
     show.close().await;
     for hour in 3..=4 {
         let mut show = stage.open().await;
-        assert_eq!(show.ear.count("said(clockbehind"), 0, "it was said that the clock is right");
+        assert_eq!(show.ear.count("scheduler(clockbehind"), 0, "it was said that the clock is right");
         stage.at(hour * HOUR);
         show.ear.hears("ended look reported").await;
         show.settled().await;
@@ -177,7 +177,7 @@ async fn a_clock_that_was_far_ahead_is_forgiven_once_and_for_all_by_one_word() {
     show.close().await;
     stage.at(5 * HOUR);
     let mut show = stage.open().await;
-    assert_eq!(show.ear.count("said(clockbehind"), 1);
+    assert_eq!(show.ear.count("scheduler(clockbehind"), 1);
     show.close().await;
 }
 
@@ -201,7 +201,7 @@ async fn a_clock_that_is_not_believed_is_taken_as_it_is_without_a_daemon_too() {
     engine.close().await.expect("closed");
     stage.troop.set(vec![look, away]);
     let mut show = stage.open().await;
-    assert_eq!(show.ear.count("said(clockbehind"), 0);
+    assert_eq!(show.ear.count("scheduler(clockbehind"), 0);
     stage.at(2 * HOUR);
     // The one that was not there when the word was said stood a month ahead as well.
     show.ear.hears("started away due:2026-05-01T02:00:00Z").await;

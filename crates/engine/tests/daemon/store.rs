@@ -162,7 +162,7 @@ async fn silence_is_a_no_at_its_moment_also_when_that_cannot_be_written_at_once(
     let mut show = stage.open_with(Settings { seam: Seam::hooked(hook), approval, ..stage.settings() }).await;
     let (maker, checker) = (Arc::new(mender()), Some(Arc::new(judge("pass", 5)) as _));
     let bind = Bindings { maker, checker, ..stage.troop.bindings() };
-    let waiting = show.engine.run(stage.troop.request("look"), &bind, &(), &Cancel::new()).await.expect("a round");
+    let waiting = show.engine.run(stage.troop.request("look"), &bind, &Cancel::new()).await.expect("a round");
     show.settled().await;
     let phase = async |show: &Show| show.engine.store().round(&waiting.round).await.expect("read").expect("it").phase;
     stage.at(HOUR - 1);
@@ -170,11 +170,11 @@ async fn silence_is_a_no_at_its_moment_also_when_that_cannot_be_written_at_once(
     assert_eq!(phase(&show).await, "waiting", "there is time left");
     faults.before.store(1, Ordering::SeqCst);
     stage.at(HOUR);
-    show.ear.hears("taken(taken { what: expired").await;
+    show.ear.hears("expired {").await;
     assert_eq!(phase(&show).await, "waiting", "it could not be written");
     show.ear.hears(&format!("sleeps {}", HOUR + 5_000)).await;
     stage.at(HOUR + MINUTE);
-    let told = show.ear.hears("taken(taken { what: expired").await;
+    let told = show.ear.hears("expired {").await;
     assert!(told.contains("rejected"), "{told}");
     assert_eq!(phase(&show).await, "ended");
     show.close().await;
@@ -221,13 +221,13 @@ async fn an_answer_that_breaks_off_is_gone_on_with_by_the_running_daemon() {
     let mut show = stage.open_with(Settings { seam: Seam::hooked(hook), ..stage.settings() }).await;
     let (maker, checker) = (Arc::new(mender()), Some(Arc::new(judge("pass", 5)) as _));
     let bind = Bindings { maker, checker, ..stage.troop.bindings() };
-    let waiting = show.engine.run(stage.troop.request("look"), &bind, &(), &Cancel::new()).await.expect("a round");
+    let waiting = show.engine.run(stage.troop.request("look"), &bind, &Cancel::new()).await.expect("a round");
     assert_eq!(waiting.exit, Some(10), "{:?}", waiting.reasons);
     let candidate = waiting.candidate.clone().expect("it has one");
     show.settled().await;
     // The yes is durable and its answer is lost, so nothing was sent.
     faults.after.store(1, Ordering::SeqCst);
-    let broken = show.engine.approve(&waiting.round, &candidate, "ada", &bind, &()).await;
+    let broken = show.engine.approve(&waiting.round, &candidate, "ada", &bind).await;
     broken.map(drop).expect_err("it broke off");
     show.daemon.snapshot().await.expect("it has heard of that");
     stage.at(MINUTE);
@@ -237,16 +237,16 @@ async fn an_answer_that_breaks_off_is_gone_on_with_by_the_running_daemon() {
     let pulls = std::fs::read_dir(stage.world.forge().join("pulls")).expect("pulls").count();
     assert_eq!(pulls, 1, "once");
     // A yes that never became durable leaves the question as it is.
-    let second = show.engine.run(stage.troop.request("look"), &bind, &(), &Cancel::new()).await.expect("a round");
+    let second = show.engine.run(stage.troop.request("look"), &bind, &Cancel::new()).await.expect("a round");
     let candidate = second.candidate.clone().expect("it has one");
     faults.before.store(1, Ordering::SeqCst);
-    show.engine.approve(&second.round, &candidate, "ada", &bind, &()).await.map(drop).expect_err("it broke off");
+    show.engine.approve(&second.round, &candidate, "ada", &bind).await.map(drop).expect_err("it broke off");
     show.daemon.snapshot().await.expect("it has heard of that");
     stage.at(2 * MINUTE);
     show.ear.hears("ended look").await;
     show.settled().await;
     assert_eq!(show.engine.store().round(&second.round).await.expect("read").expect("a round").phase, "waiting");
-    show.engine.approve(&second.round, &candidate, "ada", &bind, &()).await.expect("it can be said again");
+    show.engine.approve(&second.round, &candidate, "ada", &bind).await.expect("it can be said again");
     show.close().await;
 }
 
@@ -257,7 +257,7 @@ async fn a_round_by_hand_that_was_left_open_keeps_its_loops_place_and_is_taken_t
     let ready = stage.troop.prepare(&show.engine, &stage.key("look")).await;
     let Ok(Prepared::Round(ready)) = ready else { panic!("it can be prepared") };
     let engine = show.engine.clone();
-    let run = tokio::spawn(async move { engine.run(ready.request, &ready.bind, &(), &Cancel::new()).await.map(drop) });
+    let run = tokio::spawn(async move { engine.run(ready.request, &ready.bind, &Cancel::new()).await.map(drop) });
     stage.troop.troupe.begun_times(1).await;
     faults.before.store(1, Ordering::SeqCst);
     stage.troop.troupe.let_go();

@@ -18,13 +18,13 @@ async fn round_that_outlives_its_own_limit_is_told_once_and_keeps_its_place() {
     show.ear.hears("started slow").await;
     stage.at(HOUR + 14 * MINUTE);
     show.ear.hears("sleeps").await;
-    assert_eq!(show.ear.count("said(stalled"), 0, "its limit and five minutes are not over");
+    assert_eq!(show.ear.count("scheduler(stalled"), 0, "its limit and five minutes are not over");
     stage.at(HOUR + 15 * MINUTE);
-    let told = show.ear.hears("said(stalled").await;
+    let told = show.ear.hears("scheduler(stalled").await;
     assert!(told.contains("slow"), "{told}");
     stage.at(HOUR + 40 * MINUTE);
     show.ear.hears("sleeps").await;
-    assert_eq!(show.ear.count("said(stalled"), 1, "once");
+    assert_eq!(show.ear.count("scheduler(stalled"), 1, "once");
     stage.at(2 * HOUR);
     show.ear.hears("kept slow overlap due:2026-05-01T02:00:00Z").await;
     stage.troop.troupe.let_go();
@@ -53,9 +53,9 @@ async fn time_in_which_nobody_looked_is_told_with_both_its_ends() {
     stage.at(HOUR + 4 * MINUTE);
     show.ear.hears("ended look reported").await;
     show.settled().await;
-    assert_eq!(show.ear.count("said(gap"), 0, "a few minutes are no gap");
+    assert_eq!(show.ear.count("scheduler(gap"), 0, "a few minutes are no gap");
     stage.at(7 * HOUR + 30 * MINUTE);
-    let told = show.ear.hears("said(gap").await;
+    let told = show.ear.hears("scheduler(gap").await;
     let ends = [T0 + 2 * HOUR, T0 + 7 * HOUR + 30 * MINUTE].map(|ms| ms.to_string());
     assert!(ends.iter().all(|end| told.contains(end)), "{told}");
     show.ear.hears("ended look reported").await;

@@ -151,7 +151,7 @@ impl Story {
         let request = world.request(spec);
         self.life().beside(async move {
             // Busy is an answer too.
-            drop(engine.run(request, &world.bindings(), &(), &Cancel::new()).await);
+            drop(engine.run(request, &world.bindings(), &Cancel::new()).await);
         });
     }
 
@@ -191,9 +191,9 @@ impl Story {
         let candidate = question.candidate.clone().unwrap_or_default();
         self.life().beside(async move {
             let bind = world.bindings();
-            let yes = || engine.approve(&question.round, &candidate, "ann", &bind, &());
+            let yes = || engine.approve(&question.round, &candidate, "ann", &bind);
             if !is_yes {
-                drop(engine.deny(&question.round, "ann", "no", &bind, &()).await);
+                drop(engine.deny(&question.round, "ann", "no", &bind).await);
             } else if is_twice {
                 drop(tokio::join!(yes(), yes()));
             } else {

@@ -2,7 +2,8 @@
 
 use super::fleet::{Waits, World};
 use loopwright::clock::Clock as _;
-use loopwright::daemon::{Begun, Daemon, Ended, Ending, News, Told};
+use loopwright::daemon::{Begun, Daemon, Ended, Ending};
+use loopwright::events::{EventKind, EventSink, LiveEvent};
 use loopwright::seam::Seam;
 use loopwright::{Engine, Settings};
 use loopwright_core::dispatch::Limits;
@@ -223,14 +224,14 @@ impl Life {
 /// process does.
 struct Ear(World);
 
-impl Told for Ear {
-    fn tell(&self, news: &News) {
+impl EventSink for Ear {
+    fn event(&self, event: &LiveEvent) {
         let Self(world) = self;
-        if world.is_told && !matches!(news, News::Sleeps { .. }) {
-            println!("{} {news:?}", world.clock.now_ms());
+        if world.is_told && !matches!(event.kind, EventKind::Sleeping { .. }) {
+            println!("{} {event:?}", world.clock.now_ms());
         }
-        if let News::Started { key, .. } = news
-            && world.own.last.lock().expect("no one panics with it").contains(&*key.name)
+        if matches!(event.kind, EventKind::Started { .. })
+            && world.own.last.lock().expect("no one panics with it").contains(event.loop_name())
         {
             world.own.door.die();
         }
@@ -243,7 +244,8 @@ async fn open(state: &Path, world: &World, limits: &Limits) -> Result<(Engine, D
     // Nobody has set it: it is this process's own.
     let _ = world.own.store.set(Arc::clone(engine.store()));
     let fleet = Arc::new(world.clone());
-    match Daemon::start(engine.clone(), fleet, limits.clone(), Arc::new(Ear(world.clone()))).await {
+    engine.events().attach(Arc::new(Ear(world.clone()))).keep();
+    match Daemon::start(engine.clone(), fleet, limits.clone()).await {
         Ok((daemon, ending)) => Ok((engine, daemon, ending)),
         Err(why) => {
             // The next try is another engine.

@@ -164,13 +164,13 @@ async fn work(root: &Path, seam: Seam) -> Result<(), EngineError> {
     let repo = root.join("repo");
     let bind = bindings(&repo);
     for row in engine.abandoned().await? {
-        let round = engine.resume(&row.id, &bind, &(), &Cancel::new()).await?;
+        let round = engine.resume(&row.id, &bind, &Cancel::new()).await?;
         println!("resumed {} → {:?}", row.id, round.outcome());
     }
     let of = engine.git().discover(&repo).await?.id;
     engine.keep_signal(signal(&of)).await?;
     let request = RunRequest { due: Some(due(&of)), ..RunRequest::manual(spec(&repo), &repo, "sweep") };
-    match engine.run(request, &bind, &(), &Cancel::new()).await {
+    match engine.run(request, &bind, &Cancel::new()).await {
         Ok(report) => println!("ran {} → {:?} {:?}", report.round, report.outcome, report.reasons),
         Err(EngineError::Store(error)) if is_taken(&error) => println!("{error}"),
         Err(error) => return Err(error),
@@ -179,7 +179,7 @@ async fn work(root: &Path, seam: Seam) -> Result<(), EngineError> {
     let open = engine.store().open_rounds().await?;
     for row in open.into_iter().filter(|row| row.phase == "suspended") {
         let none = loopwright_core::budget::Reservation::default();
-        let report = engine.go_on(&row.id, "sweep", none, &plain(&repo), &(), &Cancel::new()).await?;
+        let report = engine.go_on(&row.id, "sweep", none, &plain(&repo), &Cancel::new()).await?;
         println!("went on {} → {:?} {:?}", report.round, report.outcome, report.reasons);
     }
     engine.close().await

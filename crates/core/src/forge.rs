@@ -1,0 +1,387 @@
+//! Reading a forge: the trait that every forge implements, the rows it answers with, and the filters. Writing is
+//! [`crate::deliver`]; nothing here changes anything.
+//!
+//! A forge filters as far as its own interface can. The filters here have the last word, so that every forge gives the same
+//! answer to the same query.
+
+use crate::BoxFuture;
+use std::num::NonZeroUsize;
+
+/// Rows of one page, at most.
+pub const PAGE_ROWS_MAX: usize = 100;
+
+/// Whether something on a forge is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ItemState {
+    /// It is open.
+    Open,
+    /// It was closed without a merge.
+    Closed,
+    /// It was merged.
+    Merged,
+}
+
+/// A pull request, or a merge request where the forge calls it so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PullRequest {
+    /// The title, the text and the people.
+    pub about: ForgeItem,
+    /// Whether it is a draft.
+    pub draft: bool,
+    /// The branch that it proposes.
+    pub branch: String,
+    /// The commit that the branch has now.
+    pub head: String,
+    /// The branch that it is meant for.
+    pub base_branch: String,
+}
+
+/// An issue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Issue {
+    /// The title, the text and the people.
+    pub about: ForgeItem,
+}
+
+/// The common part of a pull request and an issue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForgeItem {
+    /// Its number on the forge.
+    pub number: u64,
+    /// Its title.
+    pub title: Option<String>,
+    /// Its text.
+    pub body: String,
+    /// The account that wrote it; for an item of a loop, the loop's name.
+    pub author: Option<String>,
+    /// The loop that wrote it, by the marker in its text.
+    pub loop_name: Option<String>,
+    /// Whether it is open.
+    pub state: ItemState,
+    /// Its labels.
+    pub labels: Vec<String>,
+    /// The accounts it is assigned to.
+    pub assignees: Vec<String>,
+}
+
+/// The kind of a comment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommentKind {
+    /// A comment on the whole.
+    Plain,
+    /// A review.
+    Review,
+    /// Comments on lines of the change.
+    Inline,
+    /// Labels that were added.
+    Labels,
+}
+
+/// Something that was said about a pull request or an issue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForgeComment {
+    /// Its name on the forge, unique for the item it belongs to.
+    pub id: String,
+    /// Its kind.
+    pub kind: CommentKind,
+    /// The account that wrote it.
+    pub author: Option<String>,
+    /// The loop that wrote it, by the marker in its text.
+    pub loop_name: Option<String>,
+    /// Its text.
+    pub body: String,
+}
+
+/// How a check ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckState {
+    /// It has not ended.
+    Pending,
+    /// It passed.
+    Passed,
+    /// It failed.
+    Failed,
+}
+
+/// A check of a build server on a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckRun {
+    /// Its name.
+    pub name: String,
+    /// How it ended.
+    pub state: CheckState,
+    /// The commit that it looked at.
+    pub head: String,
+    /// The branch that it ran for, where the forge knows.
+    pub branch: Option<String>,
+    /// A summary in one line.
+    pub title: Option<String>,
+    /// Its output, cut.
+    pub body: String,
+}
+
+/// The item that comments belong to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommentsOf {
+    /// A pull request by its number.
+    Pull(u64),
+    /// An issue by its number.
+    Issue(u64),
+}
+
+/// Which pull requests or issues are wanted. An empty query wants all of them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ItemQuery {
+    /// The state.
+    pub state: Option<ItemState>,
+    /// Every one of these labels is on it.
+    pub labels: Vec<String>,
+    /// None of these labels is on it.
+    pub not_labels: Vec<String>,
+    /// One of these wrote it.
+    pub author: Vec<String>,
+    /// This account is assigned to it.
+    pub assignee: Option<String>,
+    /// Its text mentions this account.
+    pub mention: Option<String>,
+    /// Its title or its text contains this, in any case.
+    pub text: Option<String>,
+    /// This loop wrote it.
+    pub loop_name: Option<String>,
+    /// Pull requests only: the branch that it is meant for.
+    pub base_branch: Option<String>,
+}
+
+impl ItemQuery {
+    /// Everything that is open.
+    #[must_use]
+    pub fn open() -> Self {
+        Self { state: Some(ItemState::Open), ..Self::default() }
+    }
+
+    /// Whether a pull request is wanted.
+    #[must_use]
+    pub fn wants_pull(&self, pull: &PullRequest) -> bool {
+        self.base_branch.as_ref().is_none_or(|branch| *branch == pull.base_branch) && self.wants(&pull.about)
+    }
+
+    /// Whether an issue is wanted.
+    #[must_use]
+    pub fn wants_issue(&self, issue: &Issue) -> bool {
+        self.wants(&issue.about)
+    }
+
+    fn wants(&self, item: &ForgeItem) -> bool {
+        let is_author = |name: &String| item.author.as_ref() == Some(name);
+        self.state.is_none_or(|state| state == item.state)
+            && self.labels.iter().all(|label| item.labels.contains(label))
+            && !self.not_labels.iter().any(|label| item.labels.contains(label))
+            && (self.author.is_empty() || self.author.iter().any(is_author))
+            && self.assignee.as_ref().is_none_or(|name| item.assignees.contains(name))
+            && self.mention.as_ref().is_none_or(|name| mentions(&item.body, name))
+            && self.text.as_ref().is_none_or(|text| contains(item, &text.to_lowercase()))
+            && self.loop_name.as_ref().is_none_or(|name| item.loop_name.as_ref() == Some(name))
+    }
+}
+
+fn contains(item: &ForgeItem, text: &str) -> bool {
+    let title = item.title.as_deref().unwrap_or_default();
+    [title, &item.body].into_iter().any(|part| part.to_lowercase().contains(text))
+}
+
+/// Whether a text has `@name` as a word of its own.
+fn mentions(text: &str, name: &str) -> bool {
+    let is_word = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
+    let mention = format!("@{}", name.to_lowercase());
+    let text = text.to_lowercase();
+    text.match_indices(&mention).any(|(at, found)| {
+        let (before, after) = (&text[..at], &text[at + found.len()..]);
+        !before.ends_with(is_word) && !after.starts_with(is_word)
+    })
+}
+
+/// Which checks are wanted.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CheckQuery {
+    /// How they ended.
+    pub state: Option<CheckState>,
+    /// The branch they ran for, or whose last commit they looked at. `None` wants checks of every branch.
+    pub branch: Option<String>,
+    /// Further commits that count as the branch's last one, such as the user's own clone's.
+    pub heads: Vec<String>,
+}
+
+impl CheckQuery {
+    /// Whether a check is wanted; `tip` is the commit that the forge has on the branch.
+    #[must_use]
+    pub fn wants(&self, check: &CheckRun, tip: Option<&str>) -> bool {
+        let is_there = |branch: &String| {
+            check.branch.as_ref() == Some(branch) || tip == Some(&check.head) || self.heads.contains(&check.head)
+        };
+        self.state.is_none_or(|state| state == check.state) && self.branch.as_ref().is_none_or(is_there)
+    }
+}
+
+/// The place in a listing where the next page begins; only the forge that made it can read it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PageToken(pub String);
+
+/// One page of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForgePage<T> {
+    /// At most [`PAGE_ROWS_MAX`] rows. A page may be empty and have a next one.
+    pub rows: Vec<T>,
+    /// The next page; `None` after the last.
+    pub next: Option<PageToken>,
+}
+
+impl<T> ForgePage<T> {
+    /// Cuts one page out of rows that are all there; a token is the number of rows before it.
+    #[must_use]
+    pub fn cut(rows: impl IntoIterator<Item = T>, from: Option<&PageToken>) -> Self {
+        let skip = from.and_then(|token| token.0.parse().ok()).unwrap_or(0);
+        let mut rest = rows.into_iter().skip(skip);
+        let rows: Vec<T> = rest.by_ref().take(PAGE_ROWS_MAX).collect();
+        let next = rest.next().map(|_| PageToken((skip + rows.len()).to_string()));
+        Self { rows, next }
+    }
+}
+
+/// Why a forge could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ForgeError {
+    /// The forge says no: a token without the scope, a repository that is not there.
+    #[error("{0}")]
+    Refused(String),
+    /// The forge cannot answer now.
+    #[error("{text}")]
+    Unavailable {
+        /// What happened, for people.
+        text: String,
+        /// When another try makes sense, where the forge says so.
+        retry_at_ms: Option<i64>,
+    },
+}
+
+impl ForgeError {
+    /// The forge cannot answer now and does not say for how long.
+    #[must_use]
+    pub fn unavailable(text: impl Into<String>) -> Self {
+        Self::Unavailable { text: text.into(), retry_at_ms: None }
+    }
+}
+
+/// The answer to one read.
+pub type Answer<'a, T> = BoxFuture<'a, Result<T, ForgeError>>;
+
+/// Reads what is on a forge. Rows come in the order of their numbers, oldest first; a row that changes between two pages may
+/// be missed or come twice.
+pub trait ReadForge: Send + Sync {
+    /// Pull requests.
+    fn pulls<'a>(&'a self, query: &'a ItemQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<PullRequest>>;
+
+    /// Issues; pull requests are none.
+    fn issues<'a>(&'a self, query: &'a ItemQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<Issue>>;
+
+    /// Checks.
+    fn checks<'a>(&'a self, query: &'a CheckQuery, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<CheckRun>>;
+
+    /// Comments of one pull request or issue.
+    fn comments<'a>(&'a self, of: CommentsOf, from: Option<&'a PageToken>) -> Answer<'a, ForgePage<ForgeComment>>;
+}
+
+/// Reads pages until there are enough rows or no more pages.
+///
+/// # Errors
+/// When a page cannot be read.
+pub async fn read_rows<'a, T>(
+    rows_max: NonZeroUsize,
+    mut page: impl FnMut(Option<PageToken>) -> Answer<'a, ForgePage<T>>,
+) -> Result<Vec<T>, ForgeError> {
+    let (mut rows, mut from) = (Vec::new(), None);
+    // Filtered listings may have empty pages, so the pages have a limit of their own.
+    for _ in 0..rows_max.get() {
+        let ForgePage { rows: more, next } = page(from).await?;
+        rows.extend(more);
+        from = next;
+        if from.is_none() || rows.len() >= rows_max.get() {
+            break;
+        }
+    }
+    rows.truncate(rows_max.get());
+    Ok(rows)
+}
+
+/// How many pull requests of a loop are open, counted up to `most`.
+///
+/// # Errors
+/// When the forge cannot be read.
+pub async fn count_open_pulls(forge: &dyn ReadForge, loop_name: &str, most: usize) -> Result<usize, ForgeError> {
+    let query = ItemQuery { loop_name: Some(loop_name.to_owned()), ..ItemQuery::open() };
+    let mut open = 0;
+    let mut from = None;
+    while open < most {
+        let page = forge.pulls(&query, from.as_ref()).await?;
+        open += page.rows.len();
+        from = page.next;
+        if from.is_none() {
+            break;
+        }
+    }
+    Ok(open.min(most))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item() -> ForgeItem {
+        ForgeItem {
+            number: 1,
+            title: Some("Bump Serde".to_owned()),
+            body: "Please look, @Ada-L and @bob.".to_owned(),
+            author: Some("eve".to_owned()),
+            loop_name: None,
+            state: ItemState::Open,
+            labels: vec!["deps".to_owned()],
+            assignees: vec!["bob".to_owned()],
+        }
+    }
+
+    #[test]
+    fn every_filter_keeps_what_it_names_and_drops_the_rest() {
+        let some = |text: &str| Some(text.to_owned());
+        let list = |text: &str| vec![text.to_owned()];
+        let empty = ItemQuery::default;
+        let cases = [
+            (empty(), true),
+            (ItemQuery { state: Some(ItemState::Closed), ..empty() }, false),
+            (ItemQuery { labels: list("deps"), ..empty() }, true),
+            (ItemQuery { labels: list("bug"), ..empty() }, false),
+            (ItemQuery { not_labels: list("deps"), ..empty() }, false),
+            (ItemQuery { author: list("eve"), ..empty() }, true),
+            (ItemQuery { author: list("ada"), ..empty() }, false),
+            (ItemQuery { assignee: some("bob"), ..empty() }, true),
+            (ItemQuery { assignee: some("eve"), ..empty() }, false),
+            (ItemQuery { mention: some("ada-l"), ..empty() }, true),
+            (ItemQuery { mention: some("ada"), ..empty() }, false),
+            (ItemQuery { text: some("bump serde"), ..empty() }, true),
+            (ItemQuery { text: some("tokio"), ..empty() }, false),
+            (ItemQuery { loop_name: some("fixer"), ..empty() }, false),
+        ];
+        for (query, wanted) in cases {
+            assert_eq!(query.wants_issue(&Issue { about: item() }), wanted, "{query:?}");
+        }
+    }
+
+    #[test]
+    fn pages_are_bounded_and_join_without_a_gap() {
+        let all: Vec<usize> = (0..PAGE_ROWS_MAX * 2 + 1).collect();
+        let first = ForgePage::cut(all.clone(), None);
+        let second = ForgePage::cut(all.clone(), first.next.as_ref());
+        let third = ForgePage::cut(all.clone(), second.next.as_ref());
+        assert_eq!((first.rows.len(), second.rows.len(), third.rows.len()), (PAGE_ROWS_MAX, PAGE_ROWS_MAX, 1));
+        assert_eq!(third.next, None);
+        assert_eq!([first.rows, second.rows, third.rows].concat(), all);
+    }
+}

@@ -1,0 +1,46 @@
+//! Pushing before delivering: the engine pushes the commit that an item carries, with the credential that the forge lends for
+//! it, and then hands the item over. A forge never sees the engine's repository.
+
+use super::push::{Passed, refused_if_moved};
+use crate::git::EngineRepo;
+use loopwright_core::BoxFuture;
+use loopwright_core::deliver::{Deliver, DeliverError, Delivery, Found, PushTarget, Receipt};
+use std::sync::Arc;
+
+/// A receiver whose items are preceded by the push they need.
+pub struct PushingDeliver {
+    inner: Arc<dyn Deliver>,
+    engine: EngineRepo,
+}
+
+impl PushingDeliver {
+    /// Pushes from the engine's repository, then delivers to `inner`.
+    #[must_use]
+    pub fn new(inner: Arc<dyn Deliver>, engine: EngineRepo) -> Self {
+        Self { inner, engine }
+    }
+
+    async fn push(&self, item: &Delivery, target: &PushTarget) -> Result<(), DeliverError> {
+        let passed = Passed::of(item, &self.engine).await?;
+        // An earlier try pushed it and did not come to the delivery.
+        if target.expected_old.as_deref() == Some(passed.head().as_str()) {
+            return Ok(());
+        }
+        passed.push_to(&self.engine, target).await.map_err(refused_if_moved)
+    }
+}
+
+impl Deliver for PushingDeliver {
+    fn deliver<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<Receipt, DeliverError>> {
+        Box::pin(async move {
+            if let Some(target) = self.inner.push_target(item).await? {
+                self.push(item, &target).await?;
+            }
+            self.inner.deliver(item).await
+        })
+    }
+
+    fn find<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<Found, DeliverError>> {
+        self.inner.find(item)
+    }
+}

@@ -1,0 +1,216 @@
+//! The local forge keeps the contract of forges, and pushes by a lent credential leave no trace of it.
+
+#![expect(clippy::unwrap_used, reason = "the fixture is a test too")]
+
+mod git_fixture;
+
+use git_fixture::{Fixture, bytes_of, git, seal, write};
+use loopwright::clock::SteppingClock;
+use loopwright::git::{EngineRepo, GitErrorKind, Oid};
+use loopwright::outbox::{FrontMatter, LocalForge, PushingDeliver};
+use loopwright_core::BoxFuture;
+use loopwright_core::deliver::{
+    Deliver, DeliverError, DeliverErrorKind, Delivery, Found, PushCredential, PushTarget, Receipt,
+};
+use loopwright_core::forge::ReadForge;
+use loopwright_core::outbox::StagedItem;
+use loopwright_testkit::forge_contract::{ForgeFixture, LOOP, PersonIssue, marks};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const SECRET: &str = "c2VjcmV0LXRva2Vu";
+
+/// A repository with one sealed change, and a local forge beside it.
+struct World {
+    fixture: Fixture,
+    engine: EngineRepo,
+    base: Oid,
+    commit: Oid,
+    tree: Oid,
+    forge: LocalForge,
+}
+
+async fn world() -> World {
+    let fixture = Fixture::new();
+    let (all, workspace) = fixture.workspace().await;
+    write(&workspace.dir, "x", "changed\n");
+    let sealed = seal(&all, &workspace).await;
+    let engine = all.engine().clone();
+    let clock = Arc::new(SteppingClock::new(1_700_000_000_000, 1000));
+    let forge = LocalForge::open(&fixture.state().join("forge/repo-1"), engine.clone(), clock).await.unwrap();
+    World { forge, engine, base: workspace.base.clone(), commit: sealed.commit, tree: sealed.tree, fixture }
+}
+
+impl World {
+    fn root(&self) -> PathBuf {
+        self.fixture.state().join("forge/repo-1")
+    }
+
+    /// Edits the front matter of a page, as a person does.
+    fn edit(&self, path: &str, key: &str, value: &str) {
+        let path = self.root().join(path);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let line = text.lines().find(|line| line.starts_with(&format!("{key}:"))).unwrap().to_owned();
+        std::fs::write(&path, text.replacen(&line, &format!("{key}: {value}"), 1)).unwrap();
+    }
+
+    fn put(&self, path: &str, page: &str) {
+        let path = self.root().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, page).unwrap();
+    }
+}
+
+impl ForgeFixture for World {
+    fn writer(&self) -> &dyn Deliver {
+        &self.forge
+    }
+
+    fn reader(&self) -> &dyn ReadForge {
+        &self.forge
+    }
+
+    fn delivery(&self, round: &str, item: StagedItem) -> Delivery {
+        let (marker, key) = marks(round, &item);
+        Delivery {
+            loop_name: LOOP.to_owned(),
+            round: round.to_owned(),
+            repo: "repo-1".to_owned(),
+            marker,
+            key,
+            branch: format!("loop/{LOOP}/{round}"),
+            commit: Some(self.commit.to_string()),
+            tree: Some(self.tree.to_string()),
+            base_branch: "main".to_owned(),
+            base_commit: self.base.to_string(),
+            draft: true,
+            labels: vec!["loopwright".to_owned()],
+            facts: Vec::new(),
+            item,
+        }
+    }
+
+    fn close_pull(&self, number: u64) {
+        self.edit(&format!("pulls/{number}.md"), "state", "closed");
+    }
+
+    fn rename_pull(&self, number: u64, title: &str) {
+        self.edit(&format!("pulls/{number}.md"), "title", title);
+    }
+
+    fn open_issue(&self, issue: &PersonIssue<'_>) {
+        let number = std::fs::read_dir(self.root().join("issues")).into_iter().flatten().count() + 1;
+        let front = FrontMatter::default()
+            .with("kind", "issue-create")
+            .with("state", "open")
+            .with("title", issue.title)
+            .with("author", issue.author)
+            .with("labels", issue.labels.to_vec())
+            .with("assignees", issue.assignee.into_iter().collect::<Vec<_>>());
+        self.put(&format!("issues/{number}/0001-issue.md"), &front.page(issue.body));
+    }
+
+    fn fail_check(&self, name: &str, head: &str) {
+        let front = FrontMatter::default().with("state", "failed").with("head", head);
+        self.put(&format!("checks/{name}.md"), &front.page("It broke.\n"));
+    }
+
+    fn push_other(&self, branch: &str) -> String {
+        let dir = self.root().join("repo.git");
+        git(&dir, &["update-ref", &format!("refs/heads/{branch}"), self.base.as_str()]);
+        self.base.to_string()
+    }
+
+    fn branch(&self, name: &str) -> Option<String> {
+        let dir = self.root().join("repo.git");
+        let (found, oid) =
+            git_fixture::try_git(&dir, &["rev-parse", "--verify", "--quiet", &format!("refs/heads/{name}")]);
+        found.then(|| oid.trim().to_owned())
+    }
+}
+
+loopwright_testkit::forge_contract!(world);
+
+/// A forge that wants its commits pushed, with a credential that only the push may see.
+struct Remote {
+    target: PushTarget,
+}
+
+impl Deliver for Remote {
+    fn deliver<'a>(&'a self, item: &'a Delivery) -> BoxFuture<'a, Result<Receipt, DeliverError>> {
+        let receipt = Receipt { place: "here".to_owned(), head: item.commit.clone(), at_ms: 0 };
+        Box::pin(std::future::ready(Ok(receipt)))
+    }
+
+    fn find<'a>(&'a self, _: &'a Delivery) -> BoxFuture<'a, Result<Found, DeliverError>> {
+        Box::pin(std::future::ready(Ok(Found::No)))
+    }
+
+    fn push_target<'a>(&'a self, _: &'a Delivery) -> BoxFuture<'a, Result<Option<PushTarget>, DeliverError>> {
+        Box::pin(std::future::ready(Ok(Some(self.target.clone()))))
+    }
+}
+
+/// A clone of the user's repository that stands for a forge's.
+fn remote(world: &World) -> PathBuf {
+    let bare = world.fixture.path("remote.git");
+    git(&world.fixture.repo(), &["clone", "--quiet", "--bare", ".", &bare.display().to_string()]);
+    bare
+}
+
+fn target(bare: &Path, expected_old: Option<&Oid>) -> PushTarget {
+    PushTarget {
+        url: format!("file://{}", bare.display()),
+        branch: "loop/fixer/r1".to_owned(),
+        expected_old: expected_old.map(ToString::to_string),
+        credential: PushCredential::new(format!("Basic {SECRET}")),
+    }
+}
+
+fn item(world: &World) -> Delivery {
+    let kind = loopwright_core::spec::ActionKind::PullRequest;
+    world.delivery("r1", StagedItem::new(1, "pull-request.md", kind, "Fix."))
+}
+
+#[tokio::test]
+async fn engine_pushes_with_the_lent_credential_before_it_delivers_and_leaves_no_trace_of_it() {
+    let world = world().await;
+    let bare = remote(&world);
+    // A hook of the receiving repository would be a program that nobody chose.
+    write(&bare, "hooks/pre-receive", "#!/bin/sh\nexit 1\n");
+    let forge = PushingDeliver::new(Arc::new(Remote { target: target(&bare, None) }), world.engine.clone());
+    forge.deliver(&item(&world)).await.expect("it is pushed and delivered");
+    assert_eq!(git(&bare, &["rev-parse", "refs/heads/loop/fixer/r1"]), world.commit.to_string());
+    for (path, (_, bytes)) in bytes_of(world.fixture.temp.path()) {
+        assert!(!String::from_utf8_lossy(&bytes).contains(SECRET), "{}", path.display());
+    }
+}
+
+#[tokio::test]
+async fn push_with_another_old_commit_than_the_branch_has_is_refused_and_changes_nothing() {
+    let world = world().await;
+    let bare = remote(&world);
+    git(&bare, &["update-ref", "refs/heads/loop/fixer/r1", world.base.as_str()]);
+    for expected in [None, Some(&world.commit)] {
+        let mut target = target(&bare, expected);
+        let pushed = world.engine.push_to(&world.commit, &world.tree, &target).await;
+        let error = pushed.expect_err("the branch is elsewhere");
+        assert_eq!(error.kind, GitErrorKind::Moved, "{error}");
+        assert!(!format!("{error:?}").contains(SECRET));
+        target.expected_old = None;
+        let forge = PushingDeliver::new(Arc::new(Remote { target }), world.engine.clone());
+        let refused = forge.deliver(&item(&world)).await.expect_err("it is refused");
+        assert_eq!(refused.kind, DeliverErrorKind::Refused);
+    }
+    assert_eq!(git(&bare, &["rev-parse", "refs/heads/loop/fixer/r1"]), world.base.to_string());
+    world.engine.push_to(&world.commit, &world.tree, &target(&bare, Some(&world.base))).await.expect("the right one");
+    assert_eq!(git(&bare, &["rev-parse", "refs/heads/loop/fixer/r1"]), world.commit.to_string());
+}
+
+#[tokio::test]
+async fn commit_with_another_tree_than_the_one_that_passed_is_not_pushed() {
+    let world = world().await;
+    let bare = remote(&world);
+    let error = world.engine.push_to(&world.base, &world.tree, &target(&bare, None)).await.expect_err("another tree");
+    assert_eq!(error.kind, GitErrorKind::Moved, "{error}");
+}
