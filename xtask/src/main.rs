@@ -40,7 +40,8 @@ usage: cargo xtask VERB
                    workspace); --large adds 100,000 files, --json FILE writes the numbers down
   record-streams [AGENT...] [--case NAME]
                    what the pinned agents print for each scenario, recorded again as fixtures
-  tidy [--bless]   house rules that no lint knows; --bless records today's long functions
+  tidy [--bless | --wording]
+                   house rules that no lint knows; --bless records today's numbers, --wording lists every phrase to reword
 ";
 
 fn main() -> ExitCode {
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         ["record-streams", words @ ..] => record::run(words),
         ["tidy"] => tidy::run(tidy::Ratchet::Keep),
         ["tidy", "--bless"] => tidy::run(tidy::Ratchet::Bless),
+        ["tidy", "--wording"] => tidy::list_wording(),
         [] | ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             return ExitCode::SUCCESS;

@@ -2,19 +2,32 @@
 
 mod arrows;
 mod length;
+mod names;
 mod papers;
+mod ratchet;
 mod source;
+mod weight;
+mod wording;
 mod words;
 
+use names::NameMeter;
 use source::Source;
+use wording::WordingMeter;
 
-/// What to do with the list of long functions.
+/// What to do with the numbers on file.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Ratchet {
-    /// Fail when a function grows past the limit.
+    /// Fail when one of them grows.
     Keep,
-    /// Write today's long functions down.
+    /// Write today's numbers down.
     Bless,
+}
+
+/// Lists every line that holds a phrase of the wording list.
+pub(crate) fn list_wording() -> Result<(), String> {
+    let root = crate::command::root();
+    WordingMeter::read(&root, &Source::all(&root)?)?.print_all();
+    Ok(())
 }
 
 pub(crate) fn run(ratchet: Ratchet) -> Result<(), String> {
@@ -26,6 +39,16 @@ pub(crate) fn run(ratchet: Ratchet) -> Result<(), String> {
     findings.extend(papers::check(&root));
     length::print_longest(&sources);
     findings.extend(length::check(&root, &sources, ratchet)?);
+    weight::print(&sources);
+    let (names, wording) = (NameMeter::read(&sources), WordingMeter::read(&root, &sources)?);
+    names.print();
+    wording.print();
+    let numbers = [
+        ("shared-names-permille", names.shared_permille()),
+        ("wording-comments", wording.comments.len()),
+        ("wording-visible", wording.visible.len()),
+    ];
+    findings.extend(ratchet::check(&root, &numbers, ratchet)?);
     for finding in &findings {
         println!("tidy: {finding}");
     }

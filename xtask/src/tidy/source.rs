@@ -8,13 +8,18 @@ pub(crate) struct Source {
     pub(crate) path: String,
     /// The file as written.
     pub(crate) text: String,
-    /// The same number of lines and characters, but only code: what stands in comments and quotes is blank.
+    /// The same lines and characters, but only code: comments and literals are blank.
     pub(crate) code: String,
+    /// The same lines, but only comments.
+    pub(crate) comments: String,
+    /// The same lines, but only string literals.
+    pub(crate) strings: String,
 }
 
 impl Source {
     pub(crate) fn new(path: &str, text: &str) -> Self {
-        Self { path: path.to_owned(), text: text.to_owned(), code: mask(text) }
+        let [code, comments, strings] = [Part::Code, Part::Comment, Part::String].map(|part| only(part, text));
+        Self { path: path.to_owned(), text: text.to_owned(), code, comments, strings }
     }
 
     /// Every Rust file under `crates` and `xtask`, in order of path. Fixtures are data, not ours to judge.
@@ -31,6 +36,15 @@ impl Source {
         let text = std::fs::read_to_string(path).map_err(|error| format!("read `{}`: {error}", path.display()))?;
         let short = path.strip_prefix(root).unwrap_or(path);
         Ok(Self::new(&short.to_string_lossy(), &text))
+    }
+
+    /// The folder of its crate: `engine` of `crates/engine/src/…`.
+    pub(crate) fn crate_name(&self) -> &str {
+        let mut parts = self.path.split('/');
+        match parts.next() {
+            Some("crates") => parts.next().unwrap_or_default(),
+            other => other.unwrap_or_default(),
+        }
     }
 
     /// Whether line `index` (from 0) is test code: a file for tests, or below the file's `#[cfg(test)]`.
@@ -55,31 +69,41 @@ fn collect(folder: &Path, paths: &mut Vec<PathBuf>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Blanks comments, strings and characters.
-fn mask(text: &str) -> String {
+/// A kind of text in a Rust file.
+#[derive(Clone, Copy, PartialEq)]
+enum Part {
+    Code,
+    Comment,
+    String,
+    Character,
+}
+
+/// The text with every other part blanked, so that lines and columns stay.
+fn only(wanted: Part, text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
-    let mut code = String::with_capacity(text.len());
+    let mut kept = String::with_capacity(text.len());
     let mut at = 0;
     while at < chars.len() {
-        let end = match chars[at] {
-            '/' if chars.get(at + 1) == Some(&'/') => line_end(&chars, at),
-            '/' if chars.get(at + 1) == Some(&'*') => block_end(&chars, at),
-            '"' => string_end(&chars, at + 1),
-            'r' if !follows_word(&chars, at) && raw_hashes(&chars, at).is_some() => {
-                raw_end(&chars, at, raw_hashes(&chars, at).unwrap_or(0))
-            }
-            '\'' => char_end(&chars, at).unwrap_or(at),
-            _ => at,
-        };
-        if end == at {
-            code.push(chars[at]);
-            at += 1;
-        } else {
-            code.extend(chars[at..end].iter().map(|c| if *c == '\n' { '\n' } else { ' ' }));
-            at = end;
-        }
+        let (part, end) = part_at(&chars, at);
+        let keep = |c: &char| if part == wanted || *c == '\n' { *c } else { ' ' };
+        kept.extend(chars[at..end].iter().map(keep));
+        at = end;
     }
-    code
+    kept
+}
+
+/// The part that starts here, and where it ends.
+fn part_at(chars: &[char], at: usize) -> (Part, usize) {
+    match chars[at] {
+        '/' if chars.get(at + 1) == Some(&'/') => (Part::Comment, line_end(chars, at)),
+        '/' if chars.get(at + 1) == Some(&'*') => (Part::Comment, block_end(chars, at)),
+        '"' => (Part::String, string_end(chars, at + 1)),
+        'r' if !follows_word(chars, at) && raw_hashes(chars, at).is_some() => {
+            (Part::String, raw_end(chars, at, raw_hashes(chars, at).unwrap_or(0)))
+        }
+        '\'' => char_end(chars, at).map_or((Part::Code, at + 1), |end| (Part::Character, end)),
+        _ => (Part::Code, at + 1),
+    }
 }
 
 fn follows_word(chars: &[char], at: usize) -> bool {
@@ -149,7 +173,7 @@ fn char_end(chars: &[char], at: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::mask;
+    use super::{Part, only};
 
     #[test]
     fn comments_and_literals_are_blank_and_positions_stay() {
@@ -165,7 +189,14 @@ mod tests {
             ("\"unfinished", "           "),
         ];
         for (text, expected) in table {
-            assert_eq!(mask(text), expected, "{text}");
+            assert_eq!(only(Part::Code, text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn comments_and_strings_are_separated() {
+        let text = "a // b\nc(\"d\", 'e')";
+        assert_eq!(only(Part::Comment, text), "  // b\n           ");
+        assert_eq!(only(Part::String, text), "      \n  \"d\"      ");
     }
 }
