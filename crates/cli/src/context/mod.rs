@@ -25,7 +25,7 @@ pub(crate) use finding::{Finding, error_of};
 pub(crate) use fleet::{Absence, Looked, Wanted};
 pub(crate) use folder::{Folder, read_bytes};
 pub(crate) use installed::Candidate;
-pub(crate) use loops::{FOLDER, LoopFile, Loops, in_two};
+pub(crate) use loops::{FOLDER, LoopFile, Loops, in_parallel};
 pub(crate) use objections::Objections;
 pub(crate) use providers::Standing;
 

@@ -9,9 +9,6 @@ mod fleet;
 mod ground;
 pub(crate) mod log;
 mod notify;
-mod recent;
-mod shelf;
-mod stamp;
 mod teller;
 mod watch;
 
@@ -114,7 +111,7 @@ impl House {
         let mut watch = Watch::new().unwrap_or_else(|error| unwatched(&teller, &error));
         // An address that cannot be had ends this before anything was started.
         let bound = Bound::take(cx, listen).await?;
-        let fleet = Repositories::new(cx, &teller)?;
+        let fleet = Repositories::new(cx, &teller, &engine)?;
         // Watched before they are read, so that no change falls between.
         watch.set(cx, &fleet.places().await);
         let told = Arc::clone(&teller) as _;

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// One loop; all of them when absent
+    /// The loop to check [default: all loops]
     #[arg(value_name = "LOOP")]
     name: Option<String>,
 }
