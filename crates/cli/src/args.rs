@@ -145,8 +145,10 @@ impl Cli {
 
 fn grouped(cli: clap::Command) -> clap::Command {
     let groups: Vec<String> = GROUPS.iter().map(|(title, verbs)| group(&cli, title, verbs)).collect();
-    let template =
-        format!("{{about}}\n\n{{usage-heading}} {{usage}}\n\n{}\nOptions:\n{{options}}{{after-help}}", groups.join("\n"));
+    let template = format!(
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{}\nOptions:\n{{options}}{{after-help}}",
+        groups.join("\n")
+    );
     cli.help_template(template)
 }
 

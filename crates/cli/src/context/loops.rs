@@ -91,8 +91,7 @@ impl Loops {
 
 fn read(folder: &Folder, name: &OsStr) -> Result<LoopFile, Vec<Finding>> {
     let file = format!("{FOLDER}/{}", name.to_string_lossy());
-    let bytes =
-        folder.read(name).map_err(|error| vec![Finding::of_file(&file, format!("read loop file: {error}"))])?;
+    let bytes = folder.read(name).map_err(|error| vec![Finding::of_file(&file, format!("read loop file: {error}"))])?;
     match read_loop_file(&file, &bytes) {
         Ok(spec) => Ok(LoopFile { file, spec }),
         Err(problems) => Err(problems.into_iter().map(Finding::from).collect()),

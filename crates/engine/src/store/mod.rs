@@ -39,7 +39,8 @@ pub use rows::{
     StatsChange, StoredEvent,
 };
 pub use time::{
-    Aged, AgedBefore, CLOCK_AHEAD, CLOCK_TAKEN, FlagRow, LoopFileRow, MemoryRow, ReceiptRow, ReceiptsQuery, ScheduleRow, SignalRow,
+    Aged, AgedBefore, CLOCK_AHEAD, CLOCK_TAKEN, FlagRow, LoopFileRow, MemoryRow, ReceiptRow, ReceiptsQuery,
+    ScheduleRow, SignalRow,
 };
 pub use verify::{Broken, VerifyReport};
 

@@ -12,7 +12,9 @@ use super::rows::{
     select,
 };
 use super::sqlite::Access;
-use super::time::{self, Aged, AgedBefore, FlagRow, LoopFileRow, MemoryRow, ReceiptRow, ReceiptsQuery, ScheduleRow, SignalRow};
+use super::time::{
+    self, Aged, AgedBefore, FlagRow, LoopFileRow, MemoryRow, ReceiptRow, ReceiptsQuery, ScheduleRow, SignalRow,
+};
 use super::verify::{LEDGER_VERSION, TIME_VERSION, VerifyReport};
 use super::{Answer, Store};
 use std::path::Path;

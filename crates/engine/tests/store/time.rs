@@ -1,8 +1,8 @@
 //! What both databases must do alike about time: schedules, receipts, signals, flags and memory.
 
 use loopwright::store::{
-    Aged, AgedBefore, Batch, CLOCK_AHEAD, CLOCK_TAKEN, Change, FlagRow, InboxRow, LoopFileRow, ReceiptRow, ReceiptsQuery, RoundRow,
-    ScheduleRow, SignalRow, Store as _, StoreError, StoreErrorKind,
+    Aged, AgedBefore, Batch, CLOCK_AHEAD, CLOCK_TAKEN, Change, FlagRow, InboxRow, LoopFileRow, ReceiptRow,
+    ReceiptsQuery, RoundRow, ScheduleRow, SignalRow, Store as _, StoreError, StoreErrorKind,
 };
 
 use super::place::Place;
