@@ -1,4 +1,4 @@
-//! `cargo xtask bench [NAME…] [--large] [--quick] [--json FILE]`: measures the release-built program against what the machine itself can do and
+//! `cargo xtask bench [NAME…] [--large] [--quick] [--json FILE]`: measures the program as people install it against what the machine itself can do and
 //! against bare git, everything interleaved in one run. It prints what it measured and judges nothing.
 
 mod daemon;
@@ -115,14 +115,14 @@ impl Bench {
 impl Bed {
     fn make(window: Window) -> Result<Self, String> {
         let mut build = cargo();
-        build.args(["build", "--quiet", "--release", "-p", "loopwright-cli"]);
+        build.args(["build", "--quiet", "--profile", "dist", "-p", "loopwright-cli"]);
         command::run(build)?;
         let worker = worker::build()?;
         let target = target_folder().unwrap_or_else(|| command::root().join("target"));
         // Not in the system's folder for temporary files: its corner of the disk is worn by everybody else's churn.
         let dir = tempfile::tempdir_in(&target).map_err(|error| format!("make a folder: {error}"))?;
         let memory = tempfile::tempdir_in("/dev/shm").map_err(|error| format!("make a folder: {error}"))?;
-        Ok(Self { program: target.join("release/loopwright"), worker, dir, memory, window })
+        Ok(Self { program: target.join("dist/loopwright"), worker, dir, memory, window })
     }
 
     fn measure(&self, name: &str, sizes: &[usize], done: &mut dyn FnMut(Section)) -> Result<(), String> {

@@ -36,7 +36,7 @@ usage: cargo xtask VERB
                    and check what is left
   trust [--sample N] [--all] [--seed S] [--class C] [--program P] [--json]
                    how often a wrong change ships and a right one does not, beside a plain exit-code gate
-  bench [NAME...]  measure the release build against the machine's floor and bare git (start, overhead, round, status,
+  bench [NAME...]  measure the `dist` build against the machine's floor and bare git (start, overhead, round, status,
                    workspace); --large adds 100,000 files, --json FILE writes the numbers down
   record-streams [AGENT...] [--case NAME]
                    what the pinned agents print for each scenario, recorded again as fixtures

@@ -1,7 +1,7 @@
 //! The command line as it is typed: verbs and flags, nothing decided. A verb's own arguments are beside its code.
 
 use crate::{dev, verbs};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use std::path::PathBuf;
 
 /// Runs AI coding agents in loops that people can trust.
@@ -16,10 +16,10 @@ pub(crate) struct Cli {
 }
 
 const AFTER: &str = "\
-Start with `loopwright demo`: the whole story on a throw-away repository, without a key or a network.
+`loopwright help COMMAND` explains a command. `loopwright demo` is a good start.
 
-Exit codes: 0 done, 1 failed, 2 usage or configuration, 10 waiting for a human, 11 rejected,
-12 over budget, 13 cannot, 14 plateaued, 15 refused, 75 rate-limited, 130 interrupted.";
+Exit codes: 0 done, 1 failed, 2 usage or configuration, 10 waiting for a person, 11 rejected,
+12 over budget, 13 cannot be done, 14 plateaued, 15 refused, 75 rate-limited, 130 interrupted.";
 
 /// Flags that every verb has.
 #[derive(Debug, Clone, Default, Args)]
@@ -30,95 +30,133 @@ pub(crate) struct Global {
     /// The state directory [default: $LOOPWRIGHT_STATE_DIR, else $XDG_STATE_HOME/loopwright]
     #[arg(long, value_name = "DIR", global = true, display_order = 902)]
     pub(crate) state: Option<PathBuf>,
-    /// Print one JSON document on standard output, and everything else on standard error
+    /// Print one JSON document on standard output, and all other output on standard error
     #[arg(long, global = true, display_order = 903)]
     pub(crate) json: bool,
-    /// Never use colour
+    /// Do not use colors
     #[arg(long, global = true, display_order = 904)]
     pub(crate) no_color: bool,
 }
 
-/// What can be asked for, in the order of the help page.
+/// The commands, in the order of the groups of the help page.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// The whole story on a throw-away repository: no key, no network, no set-up
+    /// Show the whole product on a temporary repository: needs no key, no network and no setup
     Demo,
-    /// Write `.loopwright/` with one example loop that suits the repository
+    /// Create `.loopwright/` with one example loop that fits the repository
     Init,
     /// Check all loop files, or one loop, and the configuration
     Check(verbs::check::Args),
     /// Run one round of a loop now
     Run(verbs::run::Args),
-    /// Start loops when they are due, until stopped
+    /// Run the daemon, which starts loops when they are due
     Up(verbs::up::Args),
-    /// Let the daemon end its rounds and end; or cancel one round; or stop everything
+    /// Stop the daemon when its rounds have ended; or cancel one round; or stop everything
     Stop(verbs::stop::Args),
+    /// Install the daemon as a systemd user unit or a launchd agent
+    Service(verbs::service::Args),
+    /// Check this machine: print what is installed, what is missing and how to fix it
+    Doctor(verbs::doctor::Args),
+
+    /// Show all loops and their state
+    Status(verbs::status::Args),
+    /// List rounds, newest first: of this repository, or outside of one of all repositories
+    Rounds(verbs::rounds::Args),
+    /// Show one round, or the latest round of a loop
+    Show(verbs::show::Args),
+    /// Print the report of a round
+    Report(verbs::report::Args),
+    /// Print the output of agents and gates
+    Logs(verbs::logs::Args),
+    /// Explain why a loop does or does not run, or why a round ended as it did
+    Why(verbs::why::Args),
+    /// Sum up costs by loop, role, model, day, item or agent
+    Costs(verbs::costs::Args),
+
+    /// List everything that waits for a person
+    Inbox(verbs::inbox::Args),
+    /// Approve a waiting candidate
+    Approve(verbs::approve::Args),
+    /// Reject a waiting candidate
+    Deny(verbs::deny::Args),
+    /// Put the candidate of a round on a new branch of your repository
+    Take(verbs::take::Args),
+    /// Start a new round like one that ended
+    Retry(verbs::retry::Args),
+    /// Show how much of every budget is spent, reserved and left, or raise a budget
+    Budget(verbs::budget::Args),
+
+    /// Show which loops are due in the coming days, also as a heat map
+    Schedule(verbs::schedule::Args),
+    /// Simulate the coming days: which rounds start, which are skipped and why, and their costs
+    Simulate(verbs::simulate::Args),
+    /// Pause a loop: it does not start on its own until `resume`
+    Pause(verbs::pause::PauseArgs),
+    /// Let a paused loop start on its own again
+    Resume(verbs::pause::ResumeArgs),
     /// Let loops start again after `stop --all`
     Thaw,
-    /// Make one pass over what is due and wait for its rounds: for cron or launchd
+    /// Start the loops that are due, wait for their rounds and exit: for cron or launchd
     Tick,
-    /// Let a loop start nothing by itself
-    Pause(verbs::pause::PauseArgs),
-    /// Let a paused loop start by itself again
-    Resume(verbs::pause::ResumeArgs),
-    /// Have the system start the daemon: a systemd user unit or a launchd agent
-    Service(verbs::service::Args),
-    /// Add or remove git hooks that tell the daemon when a branch moved
+    /// Add or remove git hooks that notify the daemon when a branch moves
     Hooks(verbs::hooks::Args),
-    /// Print the effective configuration and where each value came from
+
+    /// Verify the whole record: hashes, chain and database
+    Verify(verbs::verify::Args),
+    /// Test the gates of a loop
+    Gates(verbs::gates::Args),
+    /// Copy the state into a new folder, also while a daemon runs
+    Backup(verbs::backup::BackupArgs),
+    /// Restore a backup
+    Restore(verbs::backup::RestoreArgs),
+    /// Remove data of old rounds that is no longer needed
+    Gc(verbs::gc::Args),
+    /// Forget the items and the memory of a loop, so that it starts over
+    Forget(verbs::forget::Args),
+
+    /// Print the effective configuration and the source of each value
     Config,
     /// Print the JSON Schema of loop files
     Schema,
-    /// List what roles are told, or show one of the texts
+    /// List the prompts that roles get, or show one of them
     Prompts(verbs::prompts::Args),
-    /// Show all loops and how they stand
-    Status(verbs::status::Args),
-    /// Show what is due in the coming days, also as a picture
-    Schedule(verbs::schedule::Args),
-    /// List rounds, newest first: of this repository's loops, elsewhere of all
-    Rounds(verbs::rounds::Args),
-    /// Show one round, or the latest of a loop
-    Show(verbs::show::Args),
-    /// Print a round's report
-    Report(verbs::report::Args),
-    /// Print what agents and gates wrote
-    Logs(verbs::logs::Args),
-    /// List what waits for a human
-    Inbox(verbs::inbox::Args),
-    /// Let a waiting candidate out
-    Approve(verbs::approve::Args),
-    /// End a waiting round with a no
-    Deny(verbs::deny::Args),
-    /// Show what is spent, reserved and left of every budget, or add room to one
-    Budget(verbs::budget::Args),
-    /// Sum up what was spent: by loop, role, model, day, item or agent
-    Costs(verbs::costs::Args),
-    /// Play the coming days on a virtual clock: what fires, what is skipped and why, what it costs
-    Simulate(verbs::simulate::Args),
-    /// Check the whole record: hashes, chain, database
-    Verify(verbs::verify::Args),
-    /// Explain why a loop is or is not running, or from the record how a round ended as it did
-    Why(verbs::why::Args),
-    /// Copy the state into a folder of its own, also while a daemon runs
-    Backup(verbs::backup::BackupArgs),
-    /// Make the state of a folder that `backup` made
-    Restore(verbs::backup::RestoreArgs),
-    /// Remove what is no longer needed
-    Gc(verbs::gc::Args),
-    /// Make a loop take its items anew, and drop what it remembers
-    Forget(verbs::forget::Args),
-    /// Start another round like an ended one
-    Retry(verbs::retry::Args),
-    /// Put a round's candidate on a new branch of your repository
-    Take(verbs::take::Args),
-    /// Try gates out
-    Gates(verbs::gates::Args),
-    /// Look at this machine: what is there, what is missing, what to do
-    Doctor(verbs::doctor::Args),
-    /// Helpers for writing loops: a scripted model to try them without spending
+    /// Tools for writing loops: a scripted model, to try loops without costs
     Dev(dev::Args),
-    /// Print a script that completes commands in a shell
+    /// Print a completion script for a shell
     Completions(verbs::completions::Args),
+}
+
+/// The groups of the help page. A test compares them with the commands, so that none is forgotten.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Start", &["demo", "init", "check", "run", "up", "stop", "service", "doctor"]),
+    ("See", &["status", "rounds", "show", "report", "logs", "why", "costs"]),
+    ("Decide", &["inbox", "approve", "deny", "take", "retry", "budget"]),
+    ("Time", &["schedule", "simulate", "pause", "resume", "thaw", "tick", "hooks"]),
+    ("Trust", &["verify", "gates", "backup", "restore", "gc", "forget"]),
+    ("Develop", &["config", "schema", "prompts", "dev", "completions"]),
+];
+
+impl Cli {
+    /// Parses the words of this process, with a help page that groups the commands.
+    pub(crate) fn parse_grouped() -> Result<Self, clap::Error> {
+        Self::from_arg_matches(&grouped(Self::command()).try_get_matches()?)
+    }
+}
+
+fn grouped(cli: clap::Command) -> clap::Command {
+    let groups: Vec<String> = GROUPS.iter().map(|(title, verbs)| group(&cli, title, verbs)).collect();
+    let template = format!(
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\n{}\nOptions:\n{{options}}{{after-help}}",
+        groups.join("\n")
+    );
+    cli.help_template(template)
+}
+
+fn group(cli: &clap::Command, title: &str, verbs: &[&str]) -> String {
+    let width = GROUPS.iter().flat_map(|(_, verbs)| *verbs).map(|verb| verb.len()).max().unwrap_or_default();
+    let about = |verb: &str| cli.find_subcommand(verb).and_then(|verb| verb.get_about()).map(ToString::to_string);
+    let line = |verb: &&str| format!("  {verb:width$}  {}\n", about(verb).unwrap_or_default());
+    format!("{title}:\n{}", verbs.iter().map(line).collect::<String>())
 }
 
 impl Verb {
@@ -131,5 +169,23 @@ impl Verb {
             Self::Stop(args) => args.changes(),
             _ => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_in_one_group_of_the_help_page_and_has_one_line() {
+        let cli = Cli::command();
+        let mut verbs: Vec<&str> = cli.get_subcommands().map(clap::Command::get_name).collect();
+        let mut listed: Vec<&str> = GROUPS.iter().flat_map(|(_, verbs)| *verbs).copied().collect();
+        verbs.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(listed, verbs);
+        let help = grouped(cli).render_help().to_string();
+        assert!(help.lines().all(|line| line.chars().count() <= 110), "{help}");
+        assert!(help.contains("\nDecide:\n  inbox        List everything that waits for a person\n"), "{help}");
     }
 }

@@ -19,7 +19,6 @@ mod verbs;
 mod view;
 
 use args::Cli;
-use clap::Parser as _;
 use context::{Context, Environment};
 use std::process::ExitCode;
 
@@ -28,7 +27,7 @@ fn main() -> ExitCode {
     loopwright::agents::main_if_asked();
     panic::report_as_bug();
     let env = Environment::read();
-    let exit = match Cli::try_parse() {
+    let exit = match Cli::parse_grouped() {
         Ok(cli) => command(cli, env),
         Err(error) => usage::explain(&error, env),
     };

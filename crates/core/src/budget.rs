@@ -219,9 +219,23 @@ pub enum BudgetLimit {
     Turns,
     /// The loop's day.
     Day,
+    /// More output than is read.
+    Flood,
+    /// Disk space.
+    Disk,
 }
 
 impl BudgetLimit {
+    /// The reason code of a round that this limit suspends, whichever path found it: while the agent ran, at its end, or
+    /// before the next start. `ceiling` is an amount that people can raise, `limit` a fault of the agent's process.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Input | Self::Output | Self::Total | Self::Usd | Self::Wall | Self::Day => "ceiling",
+            Self::Idle | Self::Turns | Self::Flood | Self::Disk => "limit",
+        }
+    }
+
     /// The word for people.
     #[must_use]
     pub fn label(self) -> &'static str {
@@ -234,6 +248,8 @@ impl BudgetLimit {
             Self::Idle => "idle time",
             Self::Turns => "turns",
             Self::Day => "the day's money",
+            Self::Flood => "output",
+            Self::Disk => "disk space",
         }
     }
 }

@@ -66,6 +66,7 @@ suite! {
     cases::raise_gives_room_for_its_day_or_its_round_only,
     cases::costs_are_summed_by_group_with_accepted_rounds,
     cases::money_that_does_not_add_up_is_found,
+    time::loop_file_texts_are_replaced_and_removed,
     time::rows_of_time_read_back,
     time::receipts_come_in_pages_newest_first,
     time::occurrence_has_one_receipt,

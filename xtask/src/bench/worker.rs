@@ -6,10 +6,20 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// Builds it in the release profile and answers with its path, which only cargo knows.
+/// Builds it in the `dist` profile and answers with its path, which only cargo knows.
 pub(super) fn build() -> Result<PathBuf, String> {
     let mut build = cargo();
-    build.args(["build", "--quiet", "--release", "-p", "loopwright", "--bench", "rounds", "--message-format=json"]);
+    build.args([
+        "build",
+        "--quiet",
+        "--profile",
+        "dist",
+        "-p",
+        "loopwright",
+        "--bench",
+        "rounds",
+        "--message-format=json",
+    ]);
     let output = build.stderr(Stdio::inherit()).output().map_err(|error| format!("start cargo: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let mut messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());

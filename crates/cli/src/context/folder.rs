@@ -3,7 +3,7 @@
 
 use super::loops::FOLDER;
 use crate::error::CommandError;
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+use rustix::fs::{Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -64,13 +64,8 @@ impl Folder {
         self.place.as_ref().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// What is known of a file without reading it, links followed.
-    pub(crate) fn about(&self, name: &OsStr) -> io::Result<Stat> {
-        Ok(rustix::fs::statat(self.place()?, name, AtFlags::empty())?)
-    }
-
-    /// A file, with what was known of it before it was read.
-    pub(crate) fn read(&self, name: &OsStr) -> io::Result<(Stat, Vec<u8>)> {
+    /// The bytes of a file.
+    pub(crate) fn read(&self, name: &OsStr) -> io::Result<Vec<u8>> {
         read(File::from(rustix::fs::openat(self.place()?, name, plain(), Mode::empty())?))
     }
 }
@@ -87,10 +82,10 @@ fn plain() -> OFlags {
 
 /// Reads a file that people wrote, and only a plain one: a pipe or a device would keep us waiting for ever.
 pub(crate) fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
-    read(File::from(rustix::fs::open(path, plain(), Mode::empty())?)).map(|(_, bytes)| bytes)
+    read(File::from(rustix::fs::open(path, plain(), Mode::empty())?))
 }
 
-fn read(mut file: File) -> io::Result<(Stat, Vec<u8>)> {
+fn read(mut file: File) -> io::Result<Vec<u8>> {
     let about = rustix::fs::fstat(&file)?;
     if !FileType::from_raw_mode(about.st_mode).is_file() {
         return Err(io::Error::other("not a plain file"));
@@ -106,7 +101,7 @@ fn read(mut file: File) -> io::Result<(Stat, Vec<u8>)> {
         filled = bytes.len();
     }
     bytes.truncate(filled);
-    Ok((about, bytes))
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -140,10 +135,6 @@ mod tests {
         }
         let folder = Folder::open(dir.path()).expect("a folder");
         assert_eq!(folder.names(), ["a.yaml", "b.md", "c.json", "d.yml"]);
-        let (about, bytes) = folder.read(OsStr::new("b.md")).expect("it is there");
-        assert_eq!(
-            (about.st_ino, bytes),
-            (folder.about(OsStr::new("b.md")).expect("it is there").st_ino, b"b.md".to_vec())
-        );
+        assert_eq!(folder.read(OsStr::new("b.md")).expect("it is there"), b"b.md");
     }
 }

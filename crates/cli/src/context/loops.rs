@@ -33,7 +33,7 @@ impl Loops {
     pub(crate) fn read(work_tree: &Path) -> Result<Self, CommandError> {
         let mut loops = Self::default();
         let folder = Folder::open(work_tree)?;
-        for read in in_two(folder.names(), |name| Some(read(&folder, name))) {
+        for read in in_parallel(folder.names(), |name| Some(read(&folder, name))) {
             match read {
                 Ok(file) => loops.loops.push(file),
                 Err(findings) => loops.findings.extend(findings),
@@ -91,26 +91,25 @@ impl Loops {
 
 fn read(folder: &Folder, name: &OsStr) -> Result<LoopFile, Vec<Finding>> {
     let file = format!("{FOLDER}/{}", name.to_string_lossy());
-    let (_, bytes) =
-        folder.read(name).map_err(|error| vec![Finding::of_file(&file, format!("read loop file: {error}"))])?;
+    let bytes = folder.read(name).map_err(|error| vec![Finding::of_file(&file, format!("read loop file: {error}"))])?;
     match read_loop_file(&file, &bytes) {
         Ok(spec) => Ok(LoopFile { file, spec }),
         Err(problems) => Err(problems.into_iter().map(Finding::from).collect()),
     }
 }
 
-/// Two threads halve what ten thousand files take; for a handful one is faster.
-pub(crate) fn in_two<T: Sync, R: Send>(all: &[T], each: impl Fn(&T) -> Option<R> + Sync) -> Vec<R> {
+/// Applies a function to many files, on all cores when there are enough of them to be worth threads. Keeps their order.
+pub(crate) fn in_parallel<T: Sync, R: Send>(all: &[T], each: impl Fn(&T) -> Option<R> + Sync) -> Vec<R> {
     const WORTH_IT: usize = 64;
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     if all.len() < WORTH_IT {
         return all.iter().filter_map(each).collect();
     }
-    let (left, right) = all.split_at(all.len() / 2);
+    let each = |part: &[T]| part.iter().filter_map(&each).collect::<Vec<R>>();
     std::thread::scope(|scope| {
-        let other = scope.spawn(|| right.iter().filter_map(&each).collect::<Vec<R>>());
-        let mut done: Vec<R> = left.iter().filter_map(&each).collect();
-        done.extend(other.join().expect("reading a loop file does not panic"));
-        done
+        let parts = all.chunks(all.len().div_ceil(cores));
+        let running: Vec<_> = parts.map(|part| scope.spawn(move || each(part))).collect();
+        running.into_iter().flat_map(|part| part.join().expect("reading a loop file does not panic")).collect()
     })
 }
 

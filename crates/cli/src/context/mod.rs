@@ -25,8 +25,8 @@ pub(crate) use finding::{Finding, error_of};
 pub(crate) use fleet::{Absence, Looked, Wanted};
 pub(crate) use folder::{Folder, read_bytes};
 pub(crate) use installed::Candidate;
-pub(crate) use loops::{FOLDER, LoopFile, Loops, in_two};
-pub(crate) use objections::Objections;
+pub(crate) use loops::{FOLDER, LoopFile, Loops, in_parallel};
+pub(crate) use objections::{BaseFiles, Objections};
 pub(crate) use providers::Standing;
 
 use crate::args::Global;

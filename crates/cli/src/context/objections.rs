@@ -11,7 +11,7 @@ use loopwright::proc::trusted_path;
 use loopwright::room::KeepOut;
 use loopwright::toolchains;
 use loopwright_core::spec::{AgentUse, LoopSpec, Role, SandboxMode};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// What stands against running a loop, and what is worth knowing before.
@@ -23,15 +23,46 @@ pub(crate) struct Objections {
     pub(crate) notes: Vec<String>,
 }
 
+/// The files of the base commits of one repository, so that git lists each base once for a check of many loops.
+#[derive(Debug, Default)]
+pub(crate) struct BaseFiles(BTreeMap<Option<String>, BTreeSet<String>>);
+
+impl BaseFiles {
+    async fn list(
+        &mut self,
+        cx: &Context,
+        repo: &UserRepo,
+        base: Option<&str>,
+    ) -> Result<&BTreeSet<String>, CommandError> {
+        let key = base.map(str::to_owned);
+        if !self.0.contains_key(&key) {
+            let git = cx.git();
+            let head = git.head(repo, base).await?;
+            self.0.insert(key.clone(), git.paths(repo, &head.commit).await?);
+        }
+        Ok(&self.0[&key])
+    }
+}
+
 impl Context {
     /// Everything that stands against running a loop, all at once.
     pub(crate) async fn objections(&self, repo: &UserRepo, file: &LoopFile) -> Result<Objections, CommandError> {
+        self.objections_with(repo, file, &mut BaseFiles::default()).await
+    }
+
+    /// The same for one of many loops.
+    pub(crate) async fn objections_with(
+        &self,
+        repo: &UserRepo,
+        file: &LoopFile,
+        bases: &mut BaseFiles,
+    ) -> Result<Objections, CommandError> {
         let spec = file.spec.spec();
         let mut found = Objections { findings: scripts(spec, &repo.work_tree, &file.file), notes: Vec::new() };
         found.findings.extend(skills(spec, &repo.work_tree, &file.file));
-        self.gate_programs(repo, file, &mut found).await?;
+        self.gate_programs(repo, file, bases, &mut found).await?;
         self.outside_paths(repo, file, &mut found)?;
-        found.notes.extend(self.agent_programs(repo, spec).await?);
+        found.notes.extend(self.agent_programs(repo, spec, bases).await?);
         found.notes.extend(self.access()?.notes(spec));
         found.notes.extend(prompts::notes(&repo.work_tree));
         Ok(found)
@@ -64,7 +95,12 @@ impl Context {
     }
 
     /// Programs of agents that a round would not find. Only noted: they may come with `setup`, or be on another machine.
-    async fn agent_programs(&self, repo: &UserRepo, spec: &LoopSpec) -> Result<Vec<String>, CommandError> {
+    async fn agent_programs(
+        &self,
+        repo: &UserRepo,
+        spec: &LoopSpec,
+        bases: &mut BaseFiles,
+    ) -> Result<Vec<String>, CommandError> {
         let path = self.extra_path(Some(&repo.work_tree));
         let mut missing: Vec<String> = spec
             .agents
@@ -81,9 +117,7 @@ impl Context {
         if programs.is_empty() {
             return Ok(missing);
         }
-        let git = self.git();
-        let base = git.head(repo, spec.base.as_deref()).await?;
-        let paths = git.paths(repo, &base.commit).await?;
+        let paths = bases.list(self, repo, spec.base.as_deref()).await?;
         let folders = self.agent_path(&repo.work_tree);
         let note = |(role, program): (&str, &String)| match program.strip_prefix("./").unwrap_or(program) {
             inside if program.contains('/') && !program.starts_with('/') => (!paths.contains(inside)).then(|| {
@@ -107,17 +141,16 @@ impl Context {
         &self,
         repo: &UserRepo,
         file: &LoopFile,
+        bases: &mut BaseFiles,
         found: &mut Objections,
     ) -> Result<(), CommandError> {
         let spec = &file.spec;
         if spec.gates.is_empty() {
             return Ok(());
         }
-        let git = self.git();
-        let base = git.head(repo, spec.base.as_deref()).await?;
-        let paths = git.paths(repo, &base.commit).await?;
+        let paths = bases.list(self, repo, spec.base.as_deref()).await?;
         let env = GateEnv { extra_path: self.extra_path(Some(&repo.work_tree)), ..GateEnv::default() };
-        match gates::resolve(&spec.gates, &paths, &env) {
+        match gates::resolve(&spec.gates, paths, &env) {
             Ok(resolved) => found.notes.extend(resolved.runs().filter_map(not_installed)),
             Err(errors) => found.findings.extend(errors.iter().map(|error| gate_script(error, &file.file))),
         }

@@ -1,29 +1,18 @@
-//! The loop files of one repository as a daemon knows them: read again only when they changed, and each with its last good
-//! form, so that a file which breaks under an editor stops nothing.
+//! The loop files of one repository as a daemon knows them: parsed again only when their bytes changed, and each with its last
+//! good form, so that a file which breaks under an editor stops nothing. The store keeps the last good text of each file.
 
 use super::ground::Ground;
-use super::recent::Recent;
-use super::shelf::{Place, Record, Shelf};
-use super::stamp::Stamp;
-use crate::context::{FOLDER, Folder, in_two, read_bytes};
+use crate::context::{FOLDER, Folder, in_parallel, read_bytes};
 use crate::error::CommandError;
 use loopwright::git::UserRepo;
+use loopwright::store::LoopFileRow;
 use loopwright::triggers::WatchedLoop;
-use loopwright_core::dispatch::{Entry, Facts};
-use loopwright_core::spec::{CheckedSpec, LoopSpec, Triggers, read_loop_file, read_loop_file_knowing};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use loopwright_core::dispatch::Entry;
+use loopwright_core::spec::{CheckedSpec, Triggers, read_loop_file};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
-use std::io;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
-
-/// A file that is called like its loop is among so many from where it would be.
-const NEAR: usize = 8;
-
-/// So many files are read before what they left in memory is used again.
-const AT_A_TIME: usize = 64;
+use std::hash::{DefaultHasher, Hasher as _};
+use std::path::PathBuf;
 
 /// A repository with its loop files.
 #[derive(Debug)]
@@ -34,79 +23,54 @@ pub(super) struct Catalogue {
     /// The loops that start by themselves; all when none is named.
     pub(super) only: Vec<String>,
     /// By name of the file.
-    files: Vec<Known>,
-    shelf: Shelf,
-    recent: Recent,
-    /// Whether what an earlier process knew was asked for.
-    is_recalled: bool,
-    /// Why something could not be put on the shelf or taken from it; loops work all the same.
-    unkept: Option<String>,
-    /// What was told of names that two files have.
+    files: Vec<KnownFile>,
+    /// The texts in the store that no reading has used yet, by name of the file.
+    stored: BTreeMap<String, String>,
+    /// Files that are gone and still have a text in the store.
+    gone: BTreeSet<String>,
+    /// The reported names that two files have.
     twins: BTreeSet<String>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownFile {
     file: Box<str>,
-    /// What the file was when it was read; none when that says nothing about what it is now.
-    stamp: Option<Stamp>,
-    good: Option<Good>,
+    /// The hash of the bytes that were read last; none when the file could not be read.
+    hash: Option<u64>,
+    good: Option<GoodLoop>,
     problem: Option<Box<str>>,
     /// Whether its loop's name is its own.
     has_name: bool,
+    /// Its last good text, while the store does not have it.
+    unsaved: Option<String>,
 }
 
 /// The last good form of a file.
 #[derive(Debug)]
-struct Good {
+struct GoodLoop {
     entry: Entry,
     after: Box<[Box<str>]>,
-    /// What is to be watched besides time; most loops want nothing.
+    /// The triggers besides time; most loops have none.
     watched: Option<Box<WatchedLoop>>,
-    place: Option<Place>,
 }
 
-/// What is kept of a good file on the shelf.
-#[derive(Debug, Serialize, Deserialize)]
-struct Note {
-    file: Box<str>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    stamp: Option<Stamp>,
-    facts: Facts,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    base: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    approvers: Vec<String>,
-}
-
-/// A file that is to be read: where it is among those that are known, and its name.
-type Stale = (usize, Box<str>);
-
-/// A file that was read anew.
-struct Fresh {
+/// A file whose bytes changed.
+struct FreshFile {
     at: usize,
-    /// None when what comes later may have the same.
-    stamp: Option<Stamp>,
-    read: Result<(Good, io::Result<Record>), String>,
+    hash: Option<u64>,
+    read: Result<(GoodLoop, String), String>,
 }
 
-/// What one look at the folder brings together, besides what is known: for the threads that read.
-struct Look<'l> {
-    folder: &'l Folder,
-    ground: &'l Ground,
-    now_ms: i64,
-}
-
-/// What changed, for people.
+/// A change of a loop file, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Change {
     /// A file cannot be used; whether an older form of it is.
     Broken(String, Fallback),
     /// A file that could not be used can be again.
-    Mended(String),
+    Fixed(String),
 }
 
-/// What is used in place of a file that cannot be.
+/// The replacement for a file that cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fallback {
     /// Its last good form.
@@ -115,124 +79,66 @@ pub(super) enum Fallback {
     Nothing,
 }
 
+/// A loop that is to be started.
+#[derive(Debug)]
+pub(super) enum FoundLoop {
+    /// Its file is good.
+    Current(Box<CheckedSpec>),
+    /// Its file, by this name, is broken; the store has its last good text.
+    LastGood(String),
+}
+
 impl Catalogue {
-    /// A repository nothing of which was read yet; what earlier processes knew of it is on a shelf in this folder.
-    pub(super) fn new(repo: UserRepo, shelves: &Path) -> io::Result<Self> {
-        let shelf = Shelf::open(&shelves.join(format!("{}.loops", repo.id)))?;
-        let (only, files, recent, twins) = (Vec::new(), Vec::new(), Recent::default(), BTreeSet::new());
+    /// A repository that was not read yet, with the texts that the store has of it.
+    pub(super) fn new(repo: UserRepo, stored: Vec<LoopFileRow>) -> Self {
+        let stored = stored.into_iter().filter_map(|row| Some((row.file, row.text?))).collect();
         let place = repo.work_tree.clone();
-        Ok(Self { repo, place, only, files, shelf, recent, is_recalled: false, unkept: None, twins })
+        let (gone, twins) = (BTreeSet::new(), BTreeSet::new());
+        Self { repo, place, only: Vec::new(), files: Vec::new(), stored, gone, twins }
     }
 
-    /// Reads what changed.
-    pub(super) fn read(&mut self, ground: &Ground, now_ms: i64) -> Result<Vec<Change>, CommandError> {
+    /// Reads the folder, and parses the files that changed.
+    pub(super) fn read(&mut self, ground: &Ground) -> Result<Vec<Change>, CommandError> {
         let folder = Folder::open(&self.repo.work_tree)?;
-        let look = Look { folder: &folder, ground, now_ms };
-        self.meet(&folder);
-        let stale = if std::mem::replace(&mut self.is_recalled, true) {
-            self.stale(&folder)
-        } else {
-            let recalled = self.recall(&look);
-            self.note_failure(recalled);
-            self.unread()
-        };
-        let mut changes = self.read_anew(&stale, &look);
+        self.list(&folder);
+        let all: Vec<_> = self.files.iter().enumerate().collect();
+        let fresh = in_parallel(&all, |(at, known)| fresh(*at, known, &folder, ground));
+        let mut changes: Vec<Change> = fresh.into_iter().filter_map(|fresh| self.take(fresh, ground)).collect();
+        self.gone.extend(std::mem::take(&mut self.stored).into_keys());
         changes.extend(self.settle_names());
-        let places = self.files.iter_mut().filter_map(|known| known.good.as_mut()?.place.as_mut()).collect();
-        let written = self.shelf.flush().and_then(|()| self.shelf.renew(places));
-        self.note_failure(written);
         Ok(changes)
     }
 
-    fn note_failure<T>(&mut self, done: io::Result<T>) -> Option<T> {
-        let failed = |error: io::Error| self.unkept = Some(format!("keep the last good loop files: {error}"));
-        done.map_err(failed).ok()
+    /// Removes files that are gone, and adds new ones.
+    fn list(&mut self, folder: &Folder) {
+        let before = std::mem::take(&mut self.files).into_iter();
+        let mut before: BTreeMap<Box<str>, KnownFile> = before.map(|known| (known.file.clone(), known)).collect();
+        let names = folder.names().iter().filter_map(|name| name.to_str());
+        self.files = names
+            .map(|file| {
+                self.gone.remove(file);
+                let new = || KnownFile::new(file);
+                before.remove(file).unwrap_or_else(new)
+            })
+            .collect();
+        self.gone.extend(before.into_keys().map(String::from));
     }
 
-    /// What could not be kept since this was asked last.
-    pub(super) fn unkept(&mut self) -> Option<String> {
-        self.unkept.take()
-    }
-
-    /// Lets go of files that are gone, and makes room for new ones.
-    fn meet(&mut self, folder: &Folder) {
-        let mut before = std::mem::take(&mut self.files).into_iter().peekable();
-        self.files.reserve_exact(folder.names().len());
-        for file in folder.names().iter().filter_map(|name| name.to_str()) {
-            while before.next_if(|known| *known.file < *file).is_some() {}
-            let known = before.next_if(|known| *known.file == *file);
-            let new = || Known { file: file.into(), stamp: None, good: None, problem: None, has_name: false };
-            self.files.push(known.unwrap_or_else(new));
-        }
-    }
-
-    /// The files that are not what they were when they were read, or of which that cannot be said.
-    fn stale(&self, folder: &Folder) -> Vec<Stale> {
-        let all: Vec<_> = self.files.iter().enumerate().collect();
-        in_two(&all, |(at, Known { file, stamp, .. })| {
-            let is_same = stamp.is_some() && *stamp == stamp_of(folder, file);
-            (!is_same).then(|| (*at, file.clone()))
-        })
-    }
-
-    /// The files that were not recalled.
-    fn unread(&self) -> Vec<Stale> {
-        let unread = self.files.iter().enumerate().filter(|(_, known)| known.stamp.is_none());
-        unread.map(|(at, known)| (at, known.file.clone())).collect()
-    }
-
-    /// Takes from the shelf what is known of files that are still what they were.
-    fn recall(&mut self, look: &Look<'_>) -> io::Result<()> {
-        let (mut notes, mut places) = (Vec::new(), Vec::new());
-        let told = self.shelf.recall(|note, place| {
-            places.push((notes.len()..notes.len() + note.len(), place));
-            notes.extend_from_slice(note);
-        });
-        let files = &self.files;
-        let known = in_two(&places, |(note, place)| recalled(&notes[note.clone()], *place, files, look));
-        for (at, stamp, good) in known {
-            (self.files[at].stamp, self.files[at].good) = (Some(stamp), Some(good));
-        }
-        told
-    }
-
-    /// Reads files, on both cores when there are many.
-    fn read_anew(&mut self, stale: &[Stale], look: &Look<'_>) -> Vec<Change> {
-        let (parts, next) = (stale.chunks(AT_A_TIME).collect::<Vec<_>>(), AtomicUsize::new(0));
-        let taken = Mutex::new((self, Vec::new()));
-        let work = || {
-            while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let fresh: Vec<Fresh> = part.iter().map(|(at, file)| fresh(*at, file, look)).collect();
-                let mut taken = taken.lock().unwrap_or_else(PoisonError::into_inner);
-                let (catalogue, changes) = &mut *taken;
-                changes.extend(fresh.into_iter().filter_map(|fresh| Some((fresh.at, catalogue.take(fresh)?))));
-            }
-        };
-        std::thread::scope(|scope| {
-            if parts.len() > 1 {
-                scope.spawn(work);
-            }
-            work();
-        });
-        let (_, mut changes) = taken.into_inner().unwrap_or_else(PoisonError::into_inner);
-        changes.sort_by_key(|(at, _)| *at);
-        changes.into_iter().map(|(_, change)| change).collect()
-    }
-
-    fn take(&mut self, fresh: Fresh) -> Option<Change> {
-        let read = fresh.read.map(|(good, record)| {
-            let put = record.and_then(|record| self.shelf.put(&record));
-            Good { place: self.note_failure(put), ..good }
-        });
+    fn take(&mut self, fresh: FreshFile, ground: &Ground) -> Option<Change> {
         let known = &mut self.files[fresh.at];
-        known.stamp = fresh.stamp;
-        match read {
-            Ok(good) => {
+        let stored = self.stored.remove(&*known.file);
+        known.hash = fresh.hash;
+        match fresh.read {
+            Ok((good, text)) => {
                 known.has_name &= known.good.as_ref().is_some_and(|before| before.name() == good.name());
                 known.good = Some(good);
-                known.problem.take().map(|_| Change::Mended(known.file.to_string()))
+                known.unsaved = (stored.as_ref() != Some(&text)).then_some(text);
+                known.problem.take().map(|_| Change::Fixed(known.file.to_string()))
             }
             Err(problem) => {
+                if let (None, Some(text)) = (&known.good, stored) {
+                    known.good = good_loop(&shown(&known.file), text.as_bytes(), ground).ok();
+                }
                 let fallback = if known.good.is_some() { Fallback::LastGood } else { Fallback::Nothing };
                 let is_new = known.problem.as_deref() != Some(&*problem);
                 known.problem = Some(problem.as_str().into());
@@ -243,7 +149,7 @@ impl Catalogue {
 
     /// Gives each name to one file. Two new files of one name get none; which of them is meant is for a person to say.
     fn settle_names(&mut self) -> Vec<Change> {
-        let name = |at: usize| self.files[at].good.as_ref().map_or("", Good::name);
+        let name = |at: usize| self.files[at].good.as_ref().map_or("", GoodLoop::name);
         let mut named: Vec<usize> = (0..self.files.len()).filter(|at| self.files[*at].good.is_some()).collect();
         named.sort_by(|one, other| name(*one).cmp(name(*other)));
         let (mut twins, mut changes, mut owners) = (BTreeSet::new(), Vec::new(), Vec::with_capacity(named.len()));
@@ -265,18 +171,31 @@ impl Catalogue {
         changes
     }
 
+    /// The rows that the store does not have yet; call [`Self::saved`] once it has them.
+    pub(super) fn unsaved(&self) -> Vec<LoopFileRow> {
+        let row = |file: &str, text| LoopFileRow { repo: self.repo.id.clone(), file: file.to_owned(), text };
+        let kept = self.files.iter().filter_map(|known| Some(row(&known.file, Some(known.unsaved.clone()?))));
+        kept.chain(self.gone.iter().map(|file| row(file, None))).collect()
+    }
+
+    /// The store has every text.
+    pub(super) fn saved(&mut self) {
+        self.gone.clear();
+        self.files.iter_mut().for_each(|known| known.unsaved = None);
+    }
+
     /// The loops that can be used.
-    fn goods(&self) -> impl Iterator<Item = &Good> {
+    fn goods(&self) -> impl Iterator<Item = &GoodLoop> {
         self.files.iter().filter_map(|known| self.good(known))
     }
 
-    fn good<'k>(&self, known: &'k Known) -> Option<&'k Good> {
+    fn good<'k>(&self, known: &'k KnownFile) -> Option<&'k GoodLoop> {
         let good = known.good.as_ref().filter(|_| known.has_name)?;
         let is_meant = self.only.is_empty() || self.only.iter().any(|only| only == good.name());
         is_meant.then_some(good)
     }
 
-    /// What the dispatcher has to know.
+    /// The entries for the dispatcher.
     pub(super) fn entries(&self) -> impl Iterator<Item = Entry> {
         self.goods().map(|good| good.entry.clone())
     }
@@ -286,57 +205,33 @@ impl Catalogue {
         self.goods().flat_map(|good| good.after.iter().map(|name| (&good.entry, name.as_ref())))
     }
 
-    /// What is to be watched besides time.
+    /// The loops with triggers besides time.
     pub(super) fn watched(&self) -> Vec<WatchedLoop> {
         self.goods().filter_map(|good| Some(good.watched.as_deref()?.clone())).collect()
     }
 
-    /// The file of a loop, which is mostly called like it.
-    fn find(&self, name: &str) -> Option<(&str, &Good)> {
-        let found = |known: &'_ Known| self.good(known).is_some_and(|good| good.name() == name);
-        let near = self.files.partition_point(|known| *known.file < *name);
-        let likely = self.files[near..].iter().take(NEAR).find(|known| found(known));
-        let known = likely.or_else(|| self.files.iter().find(|known| found(known)))?;
-        Some((&*known.file, self.good(known)?))
-    }
-
     /// A loop as its file is now, or as it was when it was good last.
-    pub(super) fn spec(&mut self, name: &str, now_ms: i64) -> Result<(String, CheckedSpec), String> {
-        let (file, good) = self.find(name).ok_or_else(|| format!("no loop is called `{name}`"))?;
-        let (shown, place) = (format!("{FOLDER}/{file}"), good.place);
-        if let Some(spec) = self.now(name, &shown, now_ms) {
-            return Ok((shown, spec));
-        }
-        let place = place.ok_or_else(|| format!("{shown}: its last good form was not kept"))?;
-        let text = self.shelf.text(place).map_err(|error| format!("{shown}: read its last good form: {error}"))?;
-        let spec = read_loop_file(&shown, &text).map_err(|problems| format!("{shown}: {problems}"))?;
-        Ok((shown, spec))
-    }
-
-    /// A loop as its file is now, if that is good.
-    fn now(&mut self, name: &str, shown: &str, now_ms: i64) -> Option<CheckedSpec> {
-        let path = self.repo.work_tree.join(shown);
-        // Asked before the file is read: what is written meanwhile has another stamp.
-        let stamp = Stamp::of(&path).filter(|stamp| stamp.is_settled(now_ms));
-        if let Some(known) = stamp.and_then(|stamp| self.recent.get(name, stamp)) {
-            return Some(known.clone());
-        }
-        let spec = read_loop_file(shown, &read_bytes(&path).ok()?).ok().filter(|spec| spec.name == name)?;
-        if let Some(stamp) = stamp {
-            self.recent.put(stamp, spec.clone());
-        }
-        Some(spec)
+    pub(super) fn find(&self, name: &str) -> Result<(String, FoundLoop), String> {
+        let is_it = |known: &&KnownFile| self.good(known).is_some_and(|good| good.name() == name);
+        let known = self.files.iter().find(is_it).ok_or_else(|| format!("no loop is called `{name}`"))?;
+        let shown = shown(&known.file);
+        let bytes = read_bytes(&self.repo.work_tree.join(&shown)).ok();
+        let spec = bytes.and_then(|bytes| read_loop_file(&shown, &bytes).ok()).filter(|spec| spec.name == name);
+        let found = match spec {
+            Some(spec) => FoundLoop::Current(Box::new(spec)),
+            None => FoundLoop::LastGood(known.file.to_string()),
+        };
+        Ok((shown, found))
     }
 }
 
-impl Good {
-    fn of(note: Note, entry: Entry, place: Option<Place>) -> Self {
-        let Note { facts: Facts { name, on, .. }, base, approvers, .. } = note;
-        let after = on.after.iter().map(|name| name.as_str().into()).collect();
-        let watched = hears(&on).then(|| Box::new(WatchedLoop { name, on, base, approvers }));
-        Self { entry, after, watched, place }
+impl KnownFile {
+    fn new(file: &str) -> Self {
+        Self { file: file.into(), hash: None, good: None, problem: None, has_name: false, unsaved: None }
     }
+}
 
+impl GoodLoop {
     fn name(&self) -> &str {
         &self.entry.key.name
     }
@@ -347,46 +242,40 @@ fn hears(on: &Triggers) -> bool {
     !on.files.is_empty() || !on.push.is_empty() || !on.webhook.is_empty()
 }
 
-/// What a note says of a file that is still what it was. One without a stamp is there for its text alone.
-fn recalled(note: &[u8], place: Place, files: &[Known], look: &Look<'_>) -> Option<(usize, Stamp, Good)> {
-    let note: Note = serde_json::from_slice(note).ok()?;
-    let at = files.binary_search_by(|known| known.file.cmp(&note.file)).ok()?;
-    let stamp = note.stamp.filter(|stamp| stamp_of(look.folder, &note.file) == Some(*stamp))?;
-    let entry = look.ground.entry(&note.facts).ok()?;
-    Some((at, stamp, Good::of(note, entry, Some(place))))
+fn shown(file: &str) -> String {
+    format!("{FOLDER}/{file}")
 }
 
-fn stamp_of(folder: &Folder, file: &str) -> Option<Stamp> {
-    folder.about(OsStr::new(file)).ok().map(|about| Stamp::from(&about))
-}
-
-fn fresh(at: usize, file: &str, look: &Look<'_>) -> Fresh {
-    let shown = format!("{FOLDER}/{file}");
-    let (about, bytes) = match look.folder.read(OsStr::new(file)) {
-        Ok(read) => read,
-        Err(error) => return Fresh { at, stamp: None, read: Err(format!("{shown}: {error}")) },
+/// A file whose bytes are not those that were read last.
+fn fresh(at: usize, known: &KnownFile, folder: &Folder, ground: &Ground) -> Option<FreshFile> {
+    let shown = shown(&known.file);
+    let bytes = match folder.read(OsStr::new(&*known.file)) {
+        Ok(bytes) => bytes,
+        Err(error) => return Some(FreshFile { at, hash: None, read: Err(format!("{shown}: {error}")) }),
     };
-    let stamp = Some(Stamp::from(&about)).filter(|stamp| stamp.is_settled(look.now_ms));
-    let read = || {
-        let knows = |on: &Triggers| look.ground.knows(on);
-        let spec = read_loop_file_knowing(&shown, &bytes, &knows).map_err(|problems| first(&shown, &problems))?;
-        let note = Note { stamp, ..Note::of(file, &spec) };
-        let entry = look.ground.entry(&note.facts).map_err(|problem| format!("{shown}: {problem}"))?;
-        let noted = serde_json::to_vec(&note).map_err(io::Error::from);
-        let record = noted.and_then(|noted| Record::of(&noted, &bytes));
-        Ok((Good::of(note, entry, None), record))
-    };
-    Fresh { at, stamp, read: read() }
-}
-
-impl Note {
-    fn of(file: &str, spec: &LoopSpec) -> Self {
-        let (base, approvers) = match hears(&spec.on) {
-            true => (spec.base.clone(), spec.approvers.clone()),
-            false => (None, Vec::new()),
-        };
-        Self { file: file.into(), stamp: None, facts: Facts::from(spec), base, approvers }
+    let hash = Some(hash(&bytes));
+    if hash == known.hash {
+        return None;
     }
+    let text = |good| Ok((good, String::from_utf8_lossy(&bytes).into_owned()));
+    Some(FreshFile { at, hash, read: good_loop(&shown, &bytes, ground).and_then(text) })
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(bytes);
+    hasher.finish()
+}
+
+fn good_loop(shown: &str, bytes: &[u8], ground: &Ground) -> Result<GoodLoop, String> {
+    let spec = read_loop_file(shown, bytes).map_err(|problems| first(shown, &problems))?;
+    let entry = ground.entry(&spec).map_err(|problem| format!("{shown}: {problem}"))?;
+    let after = spec.on.after.iter().map(|name| name.as_str().into()).collect();
+    let watched = hears(&spec.on).then(|| {
+        let (name, on) = (spec.name.clone(), spec.on.clone());
+        Box::new(WatchedLoop { name, on, base: spec.base.clone(), approvers: spec.approvers.clone() })
+    });
+    Ok(GoodLoop { entry, after, watched })
 }
 
 fn first(shown: &str, problems: &loopwright_core::spec::Problems) -> String {

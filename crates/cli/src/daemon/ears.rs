@@ -1,15 +1,19 @@
 //! What triggers hear, handed to the daemon: a signal is durable before its loop is due.
 
+use super::watch::FolderNews;
 use loopwright::daemon::Daemon;
 use loopwright::round::Heard;
 use loopwright::store::SignalRow;
-use loopwright::triggers::{New, Signals};
+use loopwright::triggers::{FolderContent, New, Signals};
 use loopwright::{BoxFuture, Engine, EngineError};
+use std::sync::{Arc, OnceLock};
 
 /// Hears for a daemon.
 pub(super) struct Ears {
     pub(super) engine: Engine,
-    pub(super) daemon: Daemon,
+    /// Set before anything that makes loops due is watched.
+    pub(super) daemon: OnceLock<Daemon>,
+    pub(super) news: Arc<FolderNews>,
 }
 
 impl Signals for Ears {
@@ -18,7 +22,10 @@ impl Signals for Ears {
             // What is taken already only says where the watching began.
             let heard = match signal.taken_ms {
                 Some(_) => self.engine.keep_signal(signal).await?,
-                None => self.daemon.signal(signal).await?,
+                None => {
+                    let early = || EngineError::Daemon("the daemon is still starting".to_owned());
+                    self.daemon.get().ok_or_else(early)?.signal(signal).await?
+                }
             };
             Ok(match heard {
                 Heard::First => New::Yes,
@@ -34,6 +41,10 @@ impl Signals for Ears {
         prefix: &'a str,
     ) -> BoxFuture<'a, Result<bool, EngineError>> {
         Box::pin(async move { Ok(self.engine.store().has_signal(repo, loop_name, prefix).await?) })
+    }
+
+    fn folder_changed(&self, content: FolderContent) {
+        self.news.report(content);
     }
 
     fn note(&self, text: &str) {

@@ -1,30 +1,32 @@
 //! The loops of a daemon: those of the repository it was started in and of those its user's configuration names.
 
-use super::catalogue::{Catalogue, Change, Fallback};
+use super::catalogue::{Catalogue, Change, Fallback, FoundLoop};
 use super::ground::Ground;
 use super::teller::Teller;
 use crate::context::{Absence, Context, Looked, LoopFile, Wanted, inputs};
 use crate::error::CommandError;
-use crate::view::time::now_ms;
 use loopwright::daemon::{Fleet, Loops, Prepared, Ready};
 use loopwright::git::UserRepo;
 use loopwright::probe::Work;
 use loopwright::proc::Cancel;
 use loopwright::round::{Bindings, RunRequest};
+use loopwright::store::{Change as StoreChange, LoopFileRow};
 use loopwright::takeover::Rebind;
 use loopwright::triggers::Watched;
 use loopwright::{Engine, EngineError};
 use loopwright_core::BoxFuture;
 use loopwright_core::dispatch::{Limits, LoopKey};
 use loopwright_core::round::Started;
-use loopwright_core::spec::{CheckedSpec, ProbeSpec};
-use std::collections::BTreeSet;
-use std::collections::btree_map::{BTreeMap, Entry};
+use loopwright_core::spec::{CheckedSpec, ProbeSpec, read_loop_file};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Who starts rounds that are due, on record.
 const ACTOR: &str = "daemon";
+
+/// The most texts that are saved in one transaction.
+const ROWS_MAX: usize = 4_000;
 
 /// The loops.
 #[derive(Clone)]
@@ -32,8 +34,8 @@ pub(crate) struct Repositories(Arc<Inner>);
 
 struct Inner {
     cx: Context,
-    /// Where catalogues keep what they know.
-    shelves: PathBuf,
+    /// Its store keeps the last good texts of loop files.
+    engine: Engine,
     teller: Arc<Teller>,
     known: Mutex<BTreeMap<Arc<str>, Catalogue>>,
     /// Repositories that were found and not read yet.
@@ -54,11 +56,13 @@ const AS_BEFORE: &str = "; its loops stay as they were read last";
 
 impl Repositories {
     /// Those of a context.
-    pub(crate) fn new(cx: &Context, teller: &Arc<Teller>) -> Result<Self, CommandError> {
+    pub(crate) fn new(cx: &Context, teller: &Arc<Teller>, engine: &Engine) -> Result<Self, CommandError> {
         let (state, _) = cx.state_dir()?;
+        // Versions before 0.2 kept the last good texts there; the store has them now, and a folder that stays harms nobody.
+        let _ = std::fs::remove_dir_all(state.join("shelf"));
         Ok(Self(Arc::new(Inner {
             cx: cx.twin().keeping_configuration(),
-            shelves: state.join("shelf"),
+            engine: engine.clone(),
             teller: Arc::clone(teller),
             known: Mutex::default(),
             found: Mutex::default(),
@@ -136,8 +140,31 @@ impl Inner {
         });
     }
 
+    /// The texts that the store has of repositories that were not read yet.
+    async fn stored(&self, looked: &Looked) -> Result<BTreeMap<String, Vec<LoopFileRow>>, EngineError> {
+        let new = |id: &str| !self.known().contains_key(id);
+        let mut stored = BTreeMap::new();
+        for Wanted { repo, .. } in looked.wanted.iter().filter(|wanted| new(&wanted.repo.id)) {
+            stored.insert(repo.id.clone(), self.engine.store().loop_files(&repo.id, None).await?);
+        }
+        Ok(stored)
+    }
+
+    /// Writes the texts that the store does not have yet. A failure is reported, and the next reading tries again.
+    async fn save(&self) {
+        let rows: Vec<LoopFileRow> = self.known().values().flat_map(Catalogue::unsaved).collect();
+        for part in rows.chunks(ROWS_MAX) {
+            let changes = part.iter().cloned().map(StoreChange::LoopFile).collect();
+            if let Err(error) = self.engine.keep_rows(changes).await {
+                self.teller.warn(&format!("save the last good loop files: {error}"));
+                return;
+            }
+        }
+        self.known().values_mut().for_each(Catalogue::saved);
+    }
+
     /// Reads what changed in all of them.
-    fn read(&self, looked: Looked) -> Result<Loops, CommandError> {
+    fn read(&self, looked: Looked, mut stored: BTreeMap<String, Vec<LoopFileRow>>) -> Result<Loops, CommandError> {
         let mut known = self.known();
         self.part(&mut known, &looked);
         for Wanted { repo, place: at, only } in looked.wanted {
@@ -145,23 +172,13 @@ impl Inner {
             for problem in self.cx.broken_configuration() {
                 self.trouble(format!("{problem}; its last good form stays in use"));
             }
-            let catalogue = match known.entry(Arc::clone(&ground.repo)) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(place) => match Catalogue::new(repo.clone(), &self.shelves) {
-                    Ok(new) => place.insert(new),
-                    Err(error) => {
-                        self.trouble(format!("make room for the last good loop files: {error}"));
-                        continue;
-                    }
-                },
-            };
+            let texts = stored.remove(&repo.id).unwrap_or_default();
+            let new = || Catalogue::new(repo.clone(), texts);
+            let catalogue = known.entry(Arc::clone(&ground.repo)).or_insert_with(new);
             (catalogue.repo, catalogue.place, catalogue.only) = (repo, at, only);
-            match catalogue.read(&ground, now_ms()) {
+            match catalogue.read(&ground) {
                 Ok(changes) => changes.iter().for_each(|change| self.tell(change)),
                 Err(error) => self.trouble(format!("{}{AS_BEFORE}", error.text)),
-            }
-            if let Some(text) = catalogue.unkept() {
-                self.trouble(text);
             }
         }
         let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
@@ -183,17 +200,30 @@ impl Inner {
                 self.teller.warn(&format!("{problem}; its last good form stays in use"));
             }
             Change::Broken(problem, Fallback::Nothing) => self.teller.warn(&format!("{problem}; it is left out")),
-            Change::Mended(file) => self.teller.say("mended", &format!("{file} can be used again")),
+            Change::Fixed(file) => self.teller.say("fixed", &format!("{file} can be used again")),
         }
     }
 
     /// The loop, checked, with its file.
-    fn spec(&self, key: &LoopKey) -> Result<(UserRepo, String, CheckedSpec), CommandError> {
-        let mut known = self.known();
+    async fn spec(&self, key: &LoopKey) -> Result<(UserRepo, String, CheckedSpec), CommandError> {
+        let (repo, (shown, found)) = self.find(key)?;
+        let file = match found {
+            FoundLoop::Current(spec) => return Ok((repo, shown, *spec)),
+            FoundLoop::LastGood(file) => file,
+        };
+        let text = self.engine.store().loop_files(&repo.id, Some(&file)).await?.pop().and_then(|row| row.text);
+        let text = text.ok_or_else(|| CommandError::invalid(format!("{shown}: its last good form was not saved")))?;
+        match read_loop_file(&shown, text.as_bytes()) {
+            Ok(spec) => Ok((repo, shown, spec)),
+            Err(problems) => Err(CommandError::invalid(format!("{shown}: {problems}"))),
+        }
+    }
+
+    fn find(&self, key: &LoopKey) -> Result<(UserRepo, (String, FoundLoop)), CommandError> {
+        let known = self.known();
         let gone = || CommandError::unknown(format!("the repository of {key} is not looked after any more"));
-        let catalogue = known.get_mut(&key.repo).ok_or_else(gone)?;
-        let (file, spec) = catalogue.spec(&key.name, now_ms()).map_err(CommandError::invalid)?;
-        Ok((catalogue.repo.clone(), file, spec))
+        let catalogue = known.get(&key.repo).ok_or_else(gone)?;
+        Ok((catalogue.repo.clone(), catalogue.find(&key.name).map_err(CommandError::invalid)?))
     }
 
     fn ready(&self, engine: &Engine, repo: &UserRepo, file: String, spec: CheckedSpec) -> Result<Ready, CommandError> {
@@ -208,7 +238,7 @@ impl Inner {
     /// Asks a loop's probe before there is a round, so that "no work" costs a receipt and nothing else; a question that needs
     /// no program is asked before anything else is looked up.
     async fn prepare(&self, engine: &Engine, key: &LoopKey) -> Result<Prepared, EngineError> {
-        let (repo, file, spec) = self.spec(key).map_err(told)?;
+        let (repo, file, spec) = self.spec(key).await.map_err(told)?;
         let is_asked_first = match &spec.on.probe {
             Some(ProbeSpec::Named(name)) => name != NEEDS_A_PROGRAM,
             Some(ProbeSpec::Ask(ask)) => ask.probe != NEEDS_A_PROGRAM,
@@ -248,9 +278,11 @@ impl Fleet for Repositories {
                 None => self.0.wanted().await.map_err(told)?,
             };
             let (inner, limits) = (Arc::clone(&self.0), Some(self.limits().map_err(told)?));
-            let read = tokio::task::spawn_blocking(move || inner.read(looked)).await;
+            let stored = self.0.stored(&looked).await?;
+            let read = tokio::task::spawn_blocking(move || inner.read(looked, stored)).await;
             let loops =
                 read.map_err(|error| EngineError::Daemon(format!("read loop files: {error}")))?.map_err(told)?;
+            self.0.save().await;
             Ok(Loops { limits, ..loops })
         })
     }

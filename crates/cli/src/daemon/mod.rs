@@ -9,9 +9,6 @@ mod fleet;
 mod ground;
 pub(crate) mod log;
 mod notify;
-mod recent;
-mod shelf;
-mod stamp;
 mod teller;
 mod watch;
 
@@ -33,12 +30,12 @@ use notify::Notify;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::signal::unix::SignalKind;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use watch::Watch;
+use watch::{FolderNews, WatchedTrees};
 
 /// How long commands of others may take to say their last word once nothing runs any more.
 const LAST_WORDS: Duration = Duration::from_secs(10);
@@ -91,7 +88,8 @@ struct House {
     hall: Arc<Hall>,
     teller: Arc<Teller>,
     notify: Notify,
-    watch: Watch,
+    trees: WatchedTrees,
+    news: Arc<FolderNews>,
     triggers: triggers::Watch,
     deliveries: Deliveries,
     /// Asks it to end; one for its whole life, so that a second signal is not lost between two listeners.
@@ -111,19 +109,22 @@ impl House {
         let listener = socket::bind(&state).await.map_err(|error| failed("open the control socket", error))?;
         let stamp = if terminal == Terminal::None { Stamp::Moment } else { Stamp::Clock };
         let teller = Arc::new(Teller::new(&cx.out, stamp, cx.telling()?));
-        let mut watch = Watch::new().unwrap_or_else(|error| unwatched(&teller, &error));
         // An address that cannot be had ends this before anything was started.
         let bound = Bound::take(cx, listen).await?;
-        let fleet = Repositories::new(cx, &teller)?;
+        let fleet = Repositories::new(cx, &teller, &engine)?;
+        let (news, mut trees) = (Arc::new(FolderNews::default()), WatchedTrees::default());
+        let (own, clock) = (engine.clone(), Arc::clone(&engine.settings().clock));
+        let hearing = Ears { engine: own, daemon: OnceLock::new(), news: Arc::clone(&news) };
+        let hearing = Arc::new(hearing);
+        let ears: Arc<dyn triggers::Signals> = Arc::clone(&hearing) as _;
+        let triggers = triggers::Watch::start(engine.git().clone(), &state, Arc::clone(&clock), Arc::clone(&ears));
         // Watched before they are read, so that no change falls between.
-        watch.set(cx, &fleet.places().await);
+        triggers.set_folders(trees.folders(cx, &fleet.places().await)).await;
         engine.events().attach(Arc::clone(&teller) as _).keep();
         let (daemon, ending) = Daemon::start(engine.clone(), Arc::new(fleet.clone()), fleet.limits()?).await?;
-        let ears = Ears { engine: engine.clone(), daemon: daemon.clone() };
-        let clock = Arc::clone(&engine.settings().clock);
-        let ears: Arc<dyn triggers::Signals> = Arc::new(ears);
+        // It is set once, and nothing that makes loops due is watched yet.
+        let _ = hearing.daemon.set(daemon.clone());
         let deliveries = bound.serve(&clock, &ears);
-        let triggers = triggers::Watch::start(engine.git().clone(), &state, clock, ears);
         let store = engine.settings().store.clone();
         let (env, place) = (cx.env.clone(), state.clone());
         let shared = Shared { engine: engine.clone(), daemon: daemon.clone(), env, state: place, store };
@@ -140,7 +141,8 @@ impl House {
             hall,
             teller,
             notify,
-            watch,
+            trees,
+            news,
             triggers,
             deliveries,
             end,
@@ -173,11 +175,15 @@ impl House {
 
     /// Watches what the loops that were read last want watched.
     async fn listen(&mut self, cx: &Context) {
-        self.watch.set(cx, &self.fleet.work_trees());
+        self.watch_folders(cx).await;
         let watched = self.fleet.watched();
         self.deliveries.set(self.engine.git(), &watched).await;
         self.deliveries.say_unheard(&watched, &self.teller);
         self.triggers.set(watched).await;
+    }
+
+    async fn watch_folders(&mut self, cx: &Context) {
+        self.triggers.set_folders(self.trees.folders(cx, &self.fleet.work_trees())).await;
     }
 
     /// Until it is asked to end, or cannot go on; answers with why in the latter case.
@@ -192,21 +198,16 @@ impl House {
                     true => return None,
                     false => true,
                 },
-                changed = self.watch.changed() => match changed {
-                    Ok(changed) => {
-                        // Whoever is asked anything looks at the file that stops everything first.
-                        let _ = self.daemon.snapshot().await;
-                        changed.files
-                    }
-                    Err(error) => {
-                        self.watch = unwatched(&self.teller, &error);
-                        false
-                    }
-                },
+                () = self.news.loops.notified() => true,
+                () = self.news.state.notified() => {
+                    // The daemon looks at the file that stops everything before it answers.
+                    let _ = self.daemon.snapshot().await;
+                    false
+                }
             };
             if again {
                 // A folder that has just come is watched before it is read, so that no change falls between.
-                self.watch.set(cx, &self.fleet.work_trees());
+                self.watch_folders(cx).await;
                 if self.daemon.reload().await.is_ok() {
                     self.deliveries.tell(cx, &self.teller);
                     self.listen(cx).await;
@@ -257,12 +258,6 @@ impl House {
             }
         }
     }
-}
-
-/// A watch that hears nothing, and the word about it.
-fn unwatched(teller: &Teller, error: &std::io::Error) -> Watch {
-    teller.warn(&format!("loop files are not watched: {error}; kill -HUP reads them again"));
-    Watch::deaf()
 }
 
 fn why(ended: Result<DaemonEnded, tokio::task::JoinError>) -> String {

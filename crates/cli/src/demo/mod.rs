@@ -180,6 +180,6 @@ fn ending(cx: &Context, shop: &shop::Shop, told: &[RoundReport]) -> String {
         "  {here} why {}",
         told.iter().rev().nth(1).or(told.first()).map_or("", |report| report.round.as_str())
     ));
-    lines.push("  cargo install --path crates/cli, then in your repository: loopwright init".to_owned());
+    lines.push("  cargo install --profile dist --path crates/cli, then in your repository: loopwright init".to_owned());
     lines.join("\n")
 }

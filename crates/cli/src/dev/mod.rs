@@ -13,7 +13,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Serve a scripted model on loopback, to try loops without spending
+    /// Serve a scripted model on loopback, to try loops without costs
     Model(model::Args),
 }
 

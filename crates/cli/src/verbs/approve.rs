@@ -15,7 +15,7 @@ use loopwright_core::spec::LoopSpec;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// An id from the inbox, or a round's
+    /// The id of an inbox item or of a round
     #[arg(value_name = "ID")]
     pub(crate) id: String,
 }

@@ -13,14 +13,14 @@ use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct BackupArgs {
-    /// The new folder [default: `loopwright-backup-` and the time, here]
+    /// The folder to create [default: `loopwright-backup-` and the time, in the current folder]
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct RestoreArgs {
-    /// The folder that `loopwright backup` made
+    /// A folder that `loopwright backup` created
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: PathBuf,
 }

@@ -31,13 +31,13 @@ impl Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Add room to a loop's budget, for today or for one suspended round
+    /// Raise the budget of a loop, for today or for one suspended round
     Raise(RaiseArgs),
 }
 
 #[derive(Debug, clap::Args)]
 struct RaiseArgs {
-    /// The loop's name
+    /// The name of the loop
     #[arg(value_name = "LOOP")]
     name: String,
     /// Money to add, in US dollars
@@ -46,10 +46,10 @@ struct RaiseArgs {
     /// Tokens to add, such as `200k`
     #[arg(long, value_name = "N", value_parser = tokens)]
     tokens: Option<u64>,
-    /// For the rest of today (UTC): the default
+    /// Raise it for the rest of today (UTC); the default
     #[arg(long, conflicts_with = "round")]
     today: bool,
-    /// For this suspended round only
+    /// Raise it for this suspended round only
     #[arg(long, value_name = "ROUND")]
     round: Option<String>,
 }

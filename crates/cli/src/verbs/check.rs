@@ -1,7 +1,7 @@
 //! `check [LOOP]`: everything that can be known to be wrong before a round, all of it at once.
 
 use super::Ended;
-use crate::context::{Context, FOLDER, Finding, LoopFile, Loops, Objections, error_of, prompts};
+use crate::context::{BaseFiles, Context, FOLDER, Finding, LoopFile, Loops, Objections, error_of, prompts};
 use crate::error::counted;
 use crate::exit::Exit;
 use crate::output::{Look, safe};
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// One loop; all of them when absent
+    /// The loop to check [default: all loops]
     #[arg(value_name = "LOOP")]
     name: Option<String>,
 }
@@ -48,11 +48,11 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     problems.extend(cx.try_config(Some(&repo.work_tree)).err().unwrap_or_default());
     problems.extend(prompts::objections(&repo.work_tree));
     let host = cx.host().await;
-    let mut lines = Vec::new();
+    let (mut lines, mut bases) = (Vec::new(), BaseFiles::default());
     for file in chosen {
         // With a configuration that cannot be read, which is told already, the loop stands for itself.
         let spec = cx.with_configured_agents(file.spec.clone(), &repo).unwrap_or_else(|_| file.spec.clone());
-        let mut found = cx.objections(&repo, &LoopFile { file: file.file.clone(), spec }).await?;
+        let mut found = cx.objections_with(&repo, &LoopFile { file: file.file.clone(), spec }, &mut bases).await?;
         found.notes.extend(held(file, &host));
         lines.push(line(file, &found));
         problems.extend(found.findings);

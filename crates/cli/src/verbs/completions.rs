@@ -9,7 +9,7 @@ use clap_complete::Shell;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The shell
+    /// The shell that the script is for
     shell: Shell,
 }
 

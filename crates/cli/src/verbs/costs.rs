@@ -11,13 +11,13 @@ use loopwright::store::{CostsBy, CostsQuery};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// By what the costs are grouped
+    /// How to group the costs
     #[arg(long, value_enum, default_value = "loop")]
     by: By,
-    /// Only from this day on: a date such as `2026-05-01`, or a number of days such as `7d`
+    /// Count from this day on: a date such as `2026-05-01`, or a number of days such as `7d`
     #[arg(long, value_name = "DATE|Nd", value_parser = since)]
     since: Option<Since>,
-    /// Only this loop's
+    /// Count only this loop
     #[arg(long = "loop", value_name = "NAME")]
     loop_name: Option<String>,
 }

@@ -9,10 +9,10 @@ use crate::output::safe;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// An id from the inbox, or a round's
+    /// The id of an inbox item or of a round
     #[arg(value_name = "ID")]
     pub(crate) id: String,
-    /// Why not; the maker of a later round is told
+    /// The reason; makers of later rounds see it
     #[arg(long, value_name = "TEXT")]
     pub(crate) why: String,
 }

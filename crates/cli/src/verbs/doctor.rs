@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Exit with 1 when something is missing without which loops at L2 and L3 do not run
+    /// Exit with 1 when something is missing that loops at L2 and L3 need
     #[arg(long)]
     strict: bool,
 }

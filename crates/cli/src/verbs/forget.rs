@@ -15,10 +15,10 @@ const SHOWN: usize = 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The loop's name
+    /// The name of the loop
     #[arg(value_name = "LOOP")]
     pub(crate) name: String,
-    /// Forget only this item: that it was done or given up, and how it failed
+    /// Forget only this item, so that the loop takes it again
     #[arg(long, value_name = "ID")]
     pub(crate) item: Option<String>,
 }

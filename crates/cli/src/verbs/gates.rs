@@ -29,9 +29,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Run a loop's gates on base and find those that cannot fail or never ran
+    /// Run the gates of a loop on its base, and find gates that cannot fail or never ran
     Test {
-        /// The loop's name
+        /// The name of the loop
         #[arg(value_name = "LOOP")]
         name: String,
     },

@@ -13,10 +13,10 @@ use serde_json::json;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Keep what belongs to rounds that ended within so many days [default: the configuration's `retention`]
+    /// Keep the data of rounds that ended in the last N days [default: `retention` of the configuration]
     #[arg(long, value_name = "N")]
     pub(crate) days: Option<u32>,
-    /// Only list what would go
+    /// Only list the data that would be removed
     #[arg(long)]
     pub(crate) dry_run: bool,
 }

@@ -18,11 +18,11 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Add a marked block to the repository's hooks; what is in them stays
+    /// Add a marked block to the hooks of the repository; the rest of them stays
     Install,
-    /// Take the marked block out again
+    /// Remove the marked block
     Uninstall,
-    /// Say which hooks have it
+    /// List the hooks that have the marked block
     Status,
 }
 

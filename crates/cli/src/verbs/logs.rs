@@ -16,10 +16,10 @@ use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A round's id or its beginning, or a loop's name; the latest round here when absent
+    /// A round by its id or the start of it, or a loop by its name [default: the latest round here]
     #[arg(value_name = "ROUND|LOOP")]
     pub(crate) id: Option<String>,
-    /// Go on printing what comes, until the round is at rest
+    /// Keep printing new output until the round ends or waits
     #[arg(short, long)]
     pub(crate) follow: bool,
 }

@@ -16,17 +16,17 @@ const WHY_MAX: usize = 500;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct PauseArgs {
-    /// The loop's name
+    /// The name of the loop
     #[arg(value_name = "LOOP")]
     name: String,
-    /// Why, for those who look later
-    #[arg(long, value_name = "TEXT", default_value = "paused by hand")]
+    /// The reason, for the record
+    #[arg(long, value_name = "TEXT", default_value = "paused manually")]
     why: String,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ResumeArgs {
-    /// The loop's name, or the inbox id of the question about it
+    /// The name of the loop, or the id of the inbox item about it
     #[arg(value_name = "LOOP|ID")]
     name: String,
 }

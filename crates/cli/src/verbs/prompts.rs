@@ -18,9 +18,9 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Print one text as it is in effect; a repository's own begins with a copy of it
+    /// Print one prompt as roles get it; a copy of it is a good start for a prompt of your own
     Show {
-        /// Its name
+        /// The name of the prompt
         #[arg(value_name = "NAME")]
         name: String,
     },

@@ -18,10 +18,10 @@ const BYTES_MAX: u64 = 8 << 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A round's id or its beginning, or a loop's name; the latest round here when absent
+    /// A round by its id or the start of it, or a loop by its name [default: the latest round here]
     #[arg(value_name = "ROUND|LOOP")]
     pub(crate) id: Option<String>,
-    /// Print where the file is instead; it is written again when it is gone
+    /// Print the path of the file instead, and create the file again if it is missing
     #[arg(long)]
     pub(crate) path: bool,
 }

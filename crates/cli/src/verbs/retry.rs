@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A round's id or its beginning
+    /// The id of the round, or the start of it
     #[arg(value_name = "ROUND")]
     pub(crate) id: String,
 }

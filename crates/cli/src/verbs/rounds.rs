@@ -12,10 +12,10 @@ use loopwright::store::{RoundsQuery, Store};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only this loop's
+    /// List only the rounds of this loop
     #[arg(value_name = "LOOP")]
     pub(crate) name: Option<String>,
-    /// At most so many
+    /// The most rounds to list
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) limit: u32,
 }

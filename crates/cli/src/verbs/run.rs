@@ -22,13 +22,13 @@ use std::sync::Arc;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The loop's name
+    /// The name of the loop
     #[arg(value_name = "LOOP")]
     name: String,
-    /// Work on this item; the probe is not asked
+    /// Work on this item, without running the probe
     #[arg(long, value_name = "ID", value_parser = NonEmptyStringValueParser::new())]
     item: Option<String>,
-    /// Send nothing; print exactly what would be sent
+    /// Send nothing, and print exactly the items that would be sent
     #[arg(long)]
     dry_run: bool,
 }

@@ -15,7 +15,7 @@ use loopwright::store::{ScheduleRow, Store};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Only this loop
+    /// Show only this loop
     #[arg(value_name = "LOOP")]
     loop_name: Option<String>,
     /// How many days to look ahead

@@ -18,22 +18,22 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
-    /// Which manager the file is for [default: the machine's]
+    /// The service manager [default: the one of this machine]
     #[arg(long = "for", value_name = "MANAGER", value_enum, global = true)]
     manager: Option<Manager>,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum What {
-    /// Write the file that starts the daemon when you log in
+    /// Create the service file, which starts the daemon when you log in
     Install {
-        /// Only show the file
+        /// Only print the file
         #[arg(long)]
         print: bool,
     },
-    /// Remove the file
+    /// Remove the service file
     Uninstall,
-    /// Say whether the file is there and whether the daemon runs
+    /// Print whether the service file exists and whether the daemon runs
     Status,
 }
 

@@ -12,7 +12,7 @@ use crate::view::time::now_ms;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A round's id or its beginning, or a loop's name
+    /// A round by its id or the start of it, or a loop by its name
     #[arg(value_name = "ROUND|LOOP")]
     pub(crate) id: String,
 }

@@ -16,16 +16,16 @@ use loopwright_core::units::{Span, Usd};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How many days
+    /// How many days to simulate
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(i64).range(1..=366))]
     days: i64,
-    /// How long a round takes of a loop that has none on record
+    /// The duration of a round, for loops that never ran
     #[arg(long, value_name = "SPAN", default_value = "5m", value_parser = span)]
     takes: Span,
-    /// The same seed draws the same rounds
+    /// The seed of the random numbers; the same seed gives the same rounds
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// List what becomes of every occurrence
+    /// List the decision about every occurrence
     #[arg(long)]
     decisions: bool,
 }

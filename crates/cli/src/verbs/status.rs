@@ -15,7 +15,7 @@ use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Show it again and again until interrupted
+    /// Refresh the page until interrupted
     #[arg(long)]
     pub(crate) watch: bool,
 }

@@ -25,17 +25,17 @@ use std::path::Path;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Cancel this round: its id or the beginning of it
+    /// Cancel this round: its id, or the start of it
     #[arg(value_name = "ROUND", conflicts_with_all = ["all", "now"])]
     round: Option<String>,
     /// Stop everything: cancel all rounds and start none until `thaw`, also after a restart
     #[arg(long, conflicts_with = "now")]
     all: bool,
-    /// Do not let rounds end: interrupt them
+    /// Interrupt running rounds instead of waiting for them
     #[arg(long)]
     now: bool,
-    /// Why, for the record
-    #[arg(long, value_name = "TEXT", default_value = "stopped by hand")]
+    /// The reason, for the record
+    #[arg(long, value_name = "TEXT", default_value = "stopped manually")]
     why: String,
 }
 

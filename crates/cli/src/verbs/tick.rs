@@ -18,7 +18,7 @@ pub(crate) async fn run(cx: &Context) -> Ended {
     let _ = loopwright::proc::make_undumpable();
     let engine = own(cx).await?;
     let teller = Arc::new(Teller::new(&cx.out, Stamp::Clock, cx.telling()?));
-    let fleet = Repositories::new(cx, &teller)?;
+    let fleet = Repositories::new(cx, &teller, &engine)?;
     let limits = fleet.limits()?;
     let cancel = cx.cancel(&Running::default());
     engine.events().attach(teller).keep();

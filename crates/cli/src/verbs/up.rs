@@ -8,16 +8,16 @@ use std::net::SocketAddr;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Start it as a process of its own and come back when it is ready
+    /// Start the daemon in the background and return when it is ready
     #[arg(long)]
     detach: bool,
-    /// How long rounds may take to end when the daemon is asked to
+    /// How long running rounds may take to end when the daemon stops
     #[arg(long, value_name = "SPAN", default_value = "60s", value_parser = span)]
     grace: Span,
-    /// Take webhooks at this address [default: `webhooks.listen` of your configuration, else none]
+    /// Receive webhooks at this address [default: `webhooks.listen` of your configuration, else none]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
-    /// In the process that `--detach` started
+    /// Set in the process that `--detach` starts
     #[arg(long, hide = true, conflicts_with = "detach")]
     detached: bool,
 }

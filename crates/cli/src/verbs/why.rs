@@ -12,7 +12,7 @@ use loopwright_core::dispatch::{LoopKey, Why};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// A round's id or its beginning, an inbox id, or a loop's name
+    /// A round by its id or the start of it, an inbox item by its id, or a loop by its name
     #[arg(value_name = "ID|LOOP")]
     pub(crate) id: String,
 }

@@ -269,7 +269,7 @@ fn one_round_is_cancelled_by_its_id_and_the_daemon_goes_on() {
     daemon.wait_for(&format!("end       hang round {round}: cancelled"));
     let report = world.json(&format!("show {round}"));
     assert_eq!((&report["outcome"], &report["exit"]), (&"cancelled".into(), &130.into()));
-    assert_eq!(report["reasons"][0]["text"], "stopped by hand by ada");
+    assert_eq!(report["reasons"][0]["text"], "stopped manually by ada");
     daemon.stop();
 }
 
@@ -337,7 +337,7 @@ fn edited_files_are_taken_up_and_broken_ones_keep_their_last_good_form() {
     let count = rounds_of(&world, "beat").len();
     wait::until("a further round", LONG, || rounds_of(&world, "beat").len() > count + 1);
     world.repo.write(".loopwright/loops/beat.md", &good);
-    daemon.wait_for("mended    beat.md can be used again");
+    daemon.wait_for("fixed     beat.md can be used again");
     world.add("extra", "check: none\non: { every: 1s }\n", REPORT);
     daemon.wait_for("start     extra");
     world.repo.remove(".loopwright/loops/extra.md");

@@ -20,7 +20,7 @@ fn h064_a_silent_maker_is_over_budget() {
 fn h064_a_talking_maker_meets_the_wall() {
     let stage = Stage::new().with("budget: { round: { wall: 2s, idle: 60s } }");
     let steps = format!("{FIX}run sh -c \"while :; do echo busy; sleep 0.1; done\"");
-    stage.maker(&steps).ends("over-budget", "limit").saying("too long");
+    stage.maker(&steps).ends("over-budget", "ceiling").saying("too long");
 }
 
 #[test]

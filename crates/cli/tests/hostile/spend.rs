@@ -8,13 +8,13 @@ const ROUND: &str = "budget: { round: { tokens: 1000, usd: 4 } }";
 #[test]
 fn h154_a_ceiling_crossed_mid_run_ends_the_maker() {
     let stage = Stage::new().with(ROUND);
-    stage.maker(&format!("{FIX}usage input=900 output=200\nhang")).ends("over-budget", "limit");
+    stage.maker(&format!("{FIX}usage input=900 output=200\nhang")).ends("over-budget", "ceiling");
 }
 
 #[test]
-fn h154_a_ceiling_met_at_the_end_is_met() {
+fn h154_a_ceiling_that_is_passed_at_the_end_has_the_same_code() {
     let stage = Stage::new().with(ROUND);
-    stage.maker(&format!("{FIX}usage input=900 output=200")).ends("over-budget", "limit");
+    stage.maker(&format!("{FIX}usage input=900 output=200")).ends("over-budget", "ceiling");
 }
 
 fn unknown(usage: &str) {

@@ -25,7 +25,7 @@ impl Claims {
     #[must_use]
     pub fn of(spec: &LoopSpec, repo: &str) -> Self {
         Self {
-            agents: agents(spec).iter().map(|agent| agent.as_str().into()).collect(),
+            agents: agents(spec),
             locks: locks(repo, &spec.locks),
             item_locks: item_locks(&spec.locks),
             wall_ms: wall_ms(spec),

@@ -39,7 +39,6 @@ pub use entry::{Entry, Limits, LoopKey};
 pub use failure::ABOUT;
 pub use lock::{ItemLocks, Lock, OWN_ITEMS};
 pub use message::{Command, End, Input, SchedulerNote, Signal, Start};
-pub use of_spec::Facts;
 pub use receipt::{Fate, Receipt, occurrence};
 pub use standing::{Frozen, Paused, Standing, Wait};
 pub use why::{Hold, Holder, SlotLimit, Why};

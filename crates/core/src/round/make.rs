@@ -54,7 +54,7 @@ pub(super) fn made(mut round: Round, made: Made) -> Result<Step, Misfit> {
     match made.end {
         AgentEnd::Limit { limit, text } => {
             let text = format!("{}: {text}", limit.label());
-            return Ok(trouble::over_budget(round, Due::MakeAgain, "limit", text));
+            return Ok(trouble::over_budget(round, Due::MakeAgain, limit.code(), text));
         }
         AgentEnd::Unusable { .. } | AgentEnd::Provider { .. } => {
             return Ok(trouble::hindered(round, Due::MakeAgain, &running, &made.end));

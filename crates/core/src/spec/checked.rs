@@ -101,7 +101,7 @@ impl LoopSpec {
         let problem = |objection: rules::Objection| {
             source.problem(objection.kind, Place::default(), objection.what, objection.hint)
         };
-        let problems: Vec<_> = rules::objections(&self, rules::Times::Unread).into_iter().map(problem).collect();
+        let problems: Vec<_> = rules::objections(&self).into_iter().map(problem).collect();
         if problems.is_empty() { Ok(CheckedSpec::seal(self)) } else { Err(Problems::new(problems)) }
     }
 }

@@ -4,10 +4,10 @@ use super::checked::CheckedSpec;
 use super::markdown::FrontMatter;
 use super::problem::{Problem, ProblemKind, Problems};
 use super::reader::value::{At, Findings};
-use super::rules::{Objection, Times};
+use super::rules::Objection;
 use super::source::{Place, Source};
 use super::tree::{self, BYTES_MAX, Entry, Node, Value};
-use super::{Triggers, markdown, reader, rules, simple};
+use super::{markdown, reader, rules};
 
 /// How a file is written, told by its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,26 +32,9 @@ impl Form {
 /// # Errors
 /// Every problem of the file at once, in the order of their places.
 pub fn read_loop_file(file: &str, text: &[u8]) -> Result<CheckedSpec, Problems> {
-    read_loop_file_knowing(file, text, &|_| false)
-}
-
-/// The same for one of many files, of which few have times of their own: `knows` says of an `on:` block whether its times were
-/// read before with nothing wrong, and those are not read again.
-///
-/// # Errors
-/// As [`read_loop_file`].
-pub fn read_loop_file_knowing(
-    file: &str,
-    text: &[u8],
-    knows: &dyn Fn(&Triggers) -> bool,
-) -> Result<CheckedSpec, Problems> {
     let text = decode(file, text)?;
     let source = Source::new(file, text);
     let form = Form::of(file);
-    // Nearly every file is simple and right. Whatever there is to say about one is said by the whole reader.
-    if let Some(spec) = read_simply(&source, text, form, knows) {
-        return Ok(spec);
-    }
     let findings = Findings::new(&source);
     let (root, mut problems) = match form {
         Form::Markdown => markdown_tree(&source, text, &findings)?,
@@ -59,26 +42,9 @@ pub fn read_loop_file_knowing(
         Form::Json => json_tree(&source, text)?,
     };
     let spec = reader::read_spec(&At::root(&findings, &root));
-    report_rules(rules::objections(&spec, Times::Unread), &root, &findings, form);
+    report_rules(rules::objections(&spec), &root, &findings, form);
     problems.extend(findings.into_problems());
     if problems.is_empty() { Ok(CheckedSpec::seal(spec)) } else { Err(Problems::new(problems)) }
-}
-
-/// The loop of a file that is written simply and has nothing wrong with it.
-fn read_simply(source: &Source<'_>, text: &str, form: Form, knows: &dyn Fn(&Triggers) -> bool) -> Option<CheckedSpec> {
-    let findings = Findings::new(source);
-    let root = match form {
-        Form::Markdown => {
-            let front = markdown::split(text).ok()?;
-            with_prompts(simple::parse(front.yaml)?, &front, &findings)
-        }
-        Form::Yaml => simple::parse(text)?,
-        Form::Json => return None,
-    };
-    let spec = reader::read_spec(&At::root(&findings, &root));
-    let times = if knows(&spec.on) { Times::Known } else { Times::Unread };
-    report_rules(rules::objections(&spec, times), &root, &findings, form);
-    findings.into_problems().is_empty().then(|| CheckedSpec::seal(spec))
 }
 
 fn report_rules(objections: Vec<Objection>, root: &Node, findings: &Findings<'_>, form: Form) {

@@ -19,7 +19,6 @@ pub(crate) mod rules;
 mod scalar;
 pub mod schema;
 mod seed;
-mod simple;
 pub(crate) mod source;
 pub(crate) mod tree;
 mod triggers;
@@ -28,7 +27,7 @@ pub(crate) mod when;
 pub use agents::{AgentSpec, AgentUse, Role};
 pub use budget::{BudgetSpec, Ceilings};
 pub use checked::CheckedSpec;
-pub use file::{read_loop_file, read_loop_file_knowing};
+pub use file::read_loop_file;
 pub use gates::{
     BaseWord, Better, CountFloor, DiffGate, DiffRule, EvidenceRule, ExpectRule, Gate, JsonRule, LengthGate, LengthRule,
     Marker, MarkersGate, ParseGate, RunGate, ScoreRule, SecretsGate,

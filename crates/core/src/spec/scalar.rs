@@ -20,7 +20,7 @@ pub(super) fn typed(text: &str, style: ScalarStyle) -> Value {
 }
 
 /// Whether a plain word is text by its first letter, as nearly all are: with this one begins no number, nor a word of YAML's own.
-pub(super) fn is_word(text: &str) -> bool {
+fn is_word(text: &str) -> bool {
     text.bytes().next().is_some_and(|first| first.is_ascii_alphabetic() && !b"nNtTfF".contains(&first))
 }
 

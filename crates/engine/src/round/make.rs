@@ -288,8 +288,8 @@ pub(super) fn end_of(outcome: &Result<AgentOutcome, AgentError>, at_ms: i64) -> 
         How::Signaled(signal) => AgentEnd::Signaled { signal },
         How::Idle => limit(BudgetLimit::Idle, "no output for too long"),
         How::Wall => limit(BudgetLimit::Wall, "it took too long"),
-        How::Flood => limit(BudgetLimit::Total, "it printed more than is read"),
-        How::Disk => limit(BudgetLimit::Total, "it filled the disk"),
+        How::Flood => limit(BudgetLimit::Flood, "it printed more than is read"),
+        How::Disk => limit(BudgetLimit::Disk, "it filled the disk"),
         How::Stopped => limit(outcome.limit.unwrap_or(BudgetLimit::Total), "its ceiling was passed"),
         How::Cancelled => return Err(Trouble::Stopped),
     })

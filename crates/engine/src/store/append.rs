@@ -169,6 +169,7 @@ fn within_limits(batch: &Batch) -> Outcome<()> {
         Change::Outbox(row) => Some(&row.body),
         Change::Signal(row) | Change::NewSignal(row) => row.data.as_ref(),
         Change::Memory(row) => Some(&row.text),
+        Change::LoopFile(row) => row.text.as_ref(),
         _ => None,
     });
     if batch.events.iter().map(|event| &event.body).chain(items).any(|body| body.len() > BODY_MAX) {
@@ -280,13 +281,17 @@ async fn write_events(conn: &mut Conn, guard: &Guard, batch: &Batch) -> Outcome<
     Ok((seq, hash))
 }
 
-/// The changes in their order; neighbours of the two kinds that come by the thousand go together.
+/// The changes in their order; neighbours of the kinds that come by the thousand go together.
 async fn apply_all(conn: &mut Conn, batch: &Batch) -> Outcome<()> {
     for run in batch.changes.chunk_by(|one, other| std::mem::discriminant(one) == std::mem::discriminant(other)) {
         match run {
             [Change::Schedule(_), ..] => {
                 let rows: Vec<_> = run.iter().filter_map(Change::schedule).collect();
                 time::put_schedules(conn, &rows).await?;
+            }
+            [Change::LoopFile(_), ..] => {
+                let rows: Vec<_> = run.iter().filter_map(Change::loop_file).collect();
+                time::put_loop_files(conn, &rows).await?;
             }
             [Change::Receipt(_), ..] => {
                 let rows: Vec<_> = run.iter().filter_map(Change::receipt).collect();
@@ -320,6 +325,7 @@ async fn apply(conn: &mut Conn, batch: &Batch, change: &Change) -> Outcome<()> {
         }
         Change::Schedule(row) => time::put_schedules(conn, &[row]).await,
         Change::Mark(row) => time::raise_mark(conn, row).await,
+        Change::LoopFile(row) => time::put_loop_files(conn, &[row]).await,
         Change::Receipt(row) => time::put_receipts(conn, &[row]).await,
         Change::Signal(row) => time::put_signal(conn, row, Twice::Same).await,
         Change::NewSignal(row) => time::put_signal(conn, row, Twice::Conflict).await,

@@ -39,7 +39,8 @@ pub use rows::{
     StatsChange, StoredEvent,
 };
 pub use time::{
-    Aged, AgedBefore, CLOCK_AHEAD, CLOCK_TAKEN, FlagRow, MemoryRow, ReceiptRow, ReceiptsQuery, ScheduleRow, SignalRow,
+    Aged, AgedBefore, CLOCK_AHEAD, CLOCK_TAKEN, FlagRow, LoopFileRow, MemoryRow, ReceiptRow, ReceiptsQuery,
+    ScheduleRow, SignalRow,
 };
 pub use verify::{Broken, VerifyReport};
 
@@ -145,6 +146,9 @@ pub trait Store: Send + Sync {
 
     /// Whether a loop ever had a signal, taken or not, whose key starts so, as far back as signals are kept.
     fn has_signal<'a>(&'a self, repo: &'a str, loop_name: &'a str, prefix: &'a str) -> Answer<'a, bool>;
+
+    /// The last good texts of a repository's loop files, or of one of them.
+    fn loop_files<'a>(&'a self, repo: &'a str, file: Option<&'a str>) -> Answer<'a, Vec<LoopFileRow>>;
 
     /// What holds everything.
     fn flags(&self) -> Answer<'_, Vec<FlagRow>>;

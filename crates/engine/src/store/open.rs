@@ -199,7 +199,7 @@ mod tests {
     use super::super::rows::{
         InboxRow, ItemRow, LoopRow, OutboxRow, RoundRow, RoundsQuery, RoundsWhich, StoredEvent, select,
     };
-    use super::super::time::{FlagRow, MemoryRow, ReceiptRow, ReceiptsQuery, ScheduleRow, SignalRow};
+    use super::super::time::{FlagRow, LoopFileRow, MemoryRow, ReceiptRow, ReceiptsQuery, ScheduleRow, SignalRow};
     use super::super::{Store as _, read, time};
     use super::*;
 
@@ -267,6 +267,7 @@ mod tests {
             select::<SignalRow>(time::SIGNALS_PENDING),
             select::<MemoryRow>(time::MEMORY),
             select::<FlagRow>(time::FLAGS),
+            select::<LoopFileRow>(time::LOOP_FILES),
         ];
         for before in [None, Some((1, String::from("due:x")))] {
             let query = ReceiptsQuery { before, ..ReceiptsQuery::default() };

@@ -12,7 +12,9 @@ use super::rows::{
     select,
 };
 use super::sqlite::Access;
-use super::time::{self, Aged, AgedBefore, FlagRow, MemoryRow, ReceiptRow, ReceiptsQuery, ScheduleRow, SignalRow};
+use super::time::{
+    self, Aged, AgedBefore, FlagRow, LoopFileRow, MemoryRow, ReceiptRow, ReceiptsQuery, ScheduleRow, SignalRow,
+};
 use super::verify::{LEDGER_VERSION, TIME_VERSION, VerifyReport};
 use super::{Answer, Store};
 use std::path::Path;
@@ -324,6 +326,15 @@ impl Store for SqlStore {
         Box::pin(
             async move { Ok(!self.timed::<SignalRow>(rest, args![repo, loop_name, prefix, prefix]).await?.is_empty()) },
         )
+    }
+
+    fn loop_files<'a>(&'a self, repo: &'a str, file: Option<&'a str>) -> Answer<'a, Vec<LoopFileRow>> {
+        Box::pin(async move {
+            match file {
+                Some(file) => self.all("WHERE repo = $1 AND file = $2", args![repo, file]).await,
+                None => self.all(time::LOOP_FILES, args![repo]).await,
+            }
+        })
     }
 
     fn flags(&self) -> Answer<'_, Vec<FlagRow>> {

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use super::conn::{Arg, Column, Outcome, Row};
 use super::money::{ItemSpend, LedgerRow, RaiseRow, Reserve, SpendChange};
-use super::time::{AgedBefore, FlagRow, MemoryRow, ReceiptRow, ScheduleRow, SignalRow};
+use super::time::{AgedBefore, FlagRow, LoopFileRow, MemoryRow, ReceiptRow, ScheduleRow, SignalRow};
 
 /// A row type with its table: columns have the names of the fields.
 pub(super) trait Table: Sized {
@@ -167,6 +167,8 @@ pub enum Change {
     /// Raises the mark of a loop under the same cadence and leaves the rest of where it stands; inserts it if it stands
     /// nowhere.
     Mark(ScheduleRow),
+    /// Keeps the last good text of a loop file, or removes it. A batch names each file once.
+    LoopFile(LoopFileRow),
     /// Writes what became of an occurrence; one that has its receipt already is a conflict.
     Receipt(ReceiptRow),
     /// Writes a signal; one whose key is there already is the same signal, and nothing changes.
@@ -219,6 +221,10 @@ pub enum Change {
 }
 
 impl Change {
+    pub(super) fn loop_file(&self) -> Option<&LoopFileRow> {
+        if let Change::LoopFile(row) = self { Some(row) } else { None }
+    }
+
     pub(super) fn schedule(&self) -> Option<&ScheduleRow> {
         if let Change::Schedule(row) = self { Some(row) } else { None }
     }

@@ -121,6 +121,17 @@ table! {
     expires_ms: Option<i64>,
 }
 
+table! {
+    /// The last good text of a loop file.
+    LoopFileRow in "loop_files" by ["repo", "file"];
+    /// The repository's id.
+    repo: String,
+    /// The name of the file in the folder of loops.
+    file: String,
+    /// Its text; a row without one is removed.
+    text: Option<String>,
+}
+
 /// Which receipts of a loop, newest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReceiptsQuery {
@@ -165,6 +176,7 @@ impl Aged {
 pub(super) const SCHEDULES: &str = "WHERE (repo, loop_name) > ($1, $2) ORDER BY repo, loop_name LIMIT $3";
 pub(super) const SIGNALS_PENDING: &str = "WHERE taken_ms IS NULL ORDER BY at_ms, repo, loop_name, \"key\" LIMIT $1";
 pub(super) const MEMORY: &str = "WHERE repo = $1 AND loop_name = $2 ORDER BY at_ms DESC, \"key\" DESC LIMIT $3";
+pub(super) const LOOP_FILES: &str = "WHERE repo = $1 ORDER BY file";
 pub(super) const FLAGS: &str = "ORDER BY name";
 /// The flag whose moment is that of a person's word that the clock is right, although something later is on record.
 pub const CLOCK_TAKEN: &str = "clock-taken";
@@ -324,6 +336,21 @@ pub(super) async fn put_schedules(conn: &mut Conn, rows: &[&ScheduleRow]) -> Out
     for (sql, run) in sized(&last_of_each(rows), SQL.of(conn.dialect())) {
         let args: Vec<_> = run.iter().flat_map(Table::args).collect();
         conn.exec(sql, &args).await?;
+    }
+    Ok(())
+}
+
+/// Inserts or replaces the texts of loop files, and removes those without one.
+pub(super) async fn put_loop_files(conn: &mut Conn, rows: &[&LoopFileRow]) -> Outcome<()> {
+    static SQL: LazyLock<Statements> =
+        LazyLock::new(|| Statements::new::<LoopFileRow>("ON CONFLICT (repo, file) DO UPDATE SET text = excluded.text"));
+    let (kept, gone): (Vec<&LoopFileRow>, Vec<&LoopFileRow>) = rows.iter().partition(|row| row.text.is_some());
+    for (sql, run) in sized(&kept, SQL.of(conn.dialect())) {
+        let args: Vec<_> = run.iter().flat_map(|row| row.args()).collect();
+        conn.exec(sql, &args).await?;
+    }
+    for row in gone {
+        conn.exec("DELETE FROM loop_files WHERE repo = $1 AND file = $2", args![&row.repo, &row.file]).await?;
     }
     Ok(())
 }

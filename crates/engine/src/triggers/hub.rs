@@ -3,7 +3,7 @@
 use super::inotify::{Inotify, Seen, What};
 use super::look;
 use super::reach::Reach;
-use super::roster::{Watched, is_own_branch};
+use super::roster::{FolderContent, Watched, WatchedFolder, is_own_branch};
 use super::signal::{New, Signals};
 use super::walk::{self, Ground, WATCHES_MAX};
 use super::{files, hooks};
@@ -32,8 +32,8 @@ enum Role {
     Git,
     /// It holds branches.
     Refs,
-    /// It holds loop files or what they name.
-    Loops,
+    /// Its changes are reported as they are.
+    Folder(WatchedFolder),
     /// Hooks touch files in it.
     Poke,
 }
@@ -59,7 +59,6 @@ struct Heard {
     paths: BTreeSet<String>,
     folders: BTreeSet<String>,
     branches: bool,
-    loops: bool,
     /// Something was missed, or too much happened to tell it apart.
     lost: bool,
 }
@@ -70,6 +69,9 @@ pub(super) struct Hub {
     state: PathBuf,
     clock: Arc<dyn Clock>,
     signals: Arc<dyn Signals>,
+    folders: Vec<WatchedFolder>,
+    /// The content of watched folders that changed.
+    changed: BTreeSet<FolderContent>,
     known: BTreeMap<String, Known>,
     places: HashMap<i32, Place>,
     heard: BTreeMap<String, Heard>,
@@ -77,13 +79,17 @@ pub(super) struct Hub {
 
 impl Hub {
     pub(super) fn new(git: Git, state: &Path, clock: Arc<dyn Clock>, signals: Arc<dyn Signals>) -> Self {
-        let inotify = Inotify::open().map_err(|error| signals.note(&format!("nothing can be watched here: {error}")));
+        let inotify = Inotify::open().map_err(|error| {
+            signals.note(&format!("files cannot be watched here: {error}; kill -HUP reads loop files again"))
+        });
         Self {
             inotify: inotify.ok().map(Arc::new),
             git,
             state: state.canonicalize().unwrap_or_else(|_| state.to_owned()),
             clock,
             signals,
+            folders: Vec::new(),
+            changed: BTreeSet::new(),
             known: BTreeMap::new(),
             places: HashMap::new(),
             heard: BTreeMap::new(),
@@ -102,7 +108,9 @@ impl Hub {
         match news {
             Ok(seen) => seen.iter().map(|seen| self.hear_one(seen)).filter(|matters| *matters).count() > 0,
             Err(error) => {
-                self.signals.note(&format!("files and branches are watched no more: {error}"));
+                self.signals.note(&format!(
+                    "files and branches are no longer watched: {error}; kill -HUP reads loop files again"
+                ));
                 self.inotify = None;
                 false
             }
@@ -116,13 +124,14 @@ impl Hub {
                 for id in self.known.keys() {
                     self.heard.entry(id.clone()).or_default().lost = true;
                 }
-                return !self.known.is_empty();
+                self.changed.extend(self.folders.iter().map(|folder| folder.content));
+                return !self.known.is_empty() || !self.changed.is_empty();
             }
             What::Ended => {
                 self.places.remove(&seen.wd);
                 return false;
             }
-            What::Made | What::There | What::Gone => {}
+            What::Made | What::There | What::Gone | What::Left => {}
         }
         let Some(place) = self.places.get(&seen.wd) else { return false };
         let (path, roles) = (place.dir.join(&seen.name), place.roles.clone());
@@ -141,6 +150,8 @@ impl Hub {
     /// One piece of news for one repository; the answer is whether it means anything there.
     fn hear_as(&mut self, repo: &str, role: &Role, seen: &Seen, path: &Path) -> bool {
         match role {
+            Role::Folder(folder) => return self.hear_folder(folder, seen),
+            _ if seen.what == What::Left => return false,
             Role::Tree(folder) => {
                 return self.hear_file(repo, &walk::join(folder, &seen.name.to_string_lossy()), seen, path);
             }
@@ -153,14 +164,25 @@ impl Hub {
             // Git writes a lock beside a branch and moves it over: only the move counts.
             Role::Refs if seen.what == What::Made || seen.name.to_string_lossy().ends_with(".lock") => return false,
             Role::Refs => self.heard(repo).branches = true,
-            Role::Loops if seen.what == What::Made && !seen.is_dir => return false,
-            Role::Loops => self.heard(repo).loops = true,
             Role::Poke => match seen.name.to_str().filter(|id| self.known.contains_key(*id)) {
                 Some(id) => self.heard(id).branches = true,
                 None => return false,
             },
         }
         true
+    }
+
+    /// The answer is whether the change is reported when the burst is over.
+    fn hear_folder(&mut self, folder: &WatchedFolder, seen: &Seen) -> bool {
+        let matters = seen.what == What::Left || folder.name.as_ref().is_none_or(|name| *name == seen.name);
+        match folder.content {
+            _ if !matters => return false,
+            FolderContent::Loops => {
+                self.changed.insert(FolderContent::Loops);
+            }
+            FolderContent::State => self.signals.folder_changed(FolderContent::State),
+        }
+        folder.content == FolderContent::Loops
     }
 
     fn hear_file(&mut self, repo: &str, name: &str, seen: &Seen, path: &Path) -> bool {
@@ -211,6 +233,7 @@ impl Hub {
         let mut heads: BTreeMap<_, _> =
             std::mem::take(&mut self.known).into_iter().map(|(id, known)| (id, known.heads)).collect();
         self.watch_pokes();
+        self.watch_folders();
         for one in watched {
             let id = one.repo.id.clone();
             let patterns: Vec<&String> = one.loops.iter().flat_map(|one| &one.on.files).collect();
@@ -246,15 +269,35 @@ impl Hub {
     async fn watch_repo(&mut self, id: &str) {
         let Some(Known { watched, .. }) = self.known.get(id) else { return };
         let (repo, waits) = (watched.repo.clone(), watched.loops.iter().any(|one| !one.on.push.is_empty()));
-        for folder in [".loopwright", ".loopwright/loops", ".loopwright/skills", ".loopwright/prompts"] {
-            self.watch_as(&repo.work_tree.join(folder), id, Role::Loops);
-        }
         if waits {
             self.watch_as(&repo.common_dir, id, Role::Git);
             self.watch_as(&repo.common_dir.join("reftable"), id, Role::Refs);
             self.watch_refs(id, &repo.common_dir.join("refs/heads"));
         }
         self.watch_tree(id, vec![String::new()]).await;
+    }
+
+    /// Changes the folders that are watched besides; the answer is that there is nothing to record.
+    pub(super) fn set_folders(&mut self, folders: Vec<WatchedFolder>) -> bool {
+        self.places.values_mut().for_each(|place| place.roles.retain(|(_, role)| !matches!(role, Role::Folder(_))));
+        self.folders = folders;
+        self.watch_folders();
+        let inotify = self.inotify.clone();
+        self.places.retain(|wd, place| {
+            if let (true, Some(inotify)) = (place.roles.is_empty(), &inotify) {
+                inotify.forget(*wd);
+            }
+            !place.roles.is_empty()
+        });
+        true
+    }
+
+    fn watch_folders(&mut self) {
+        for folder in self.folders.clone() {
+            // Links are followed here: people keep their configuration elsewhere.
+            let dir = folder.dir.canonicalize().unwrap_or_else(|_| folder.dir.clone());
+            self.watch_as(&dir, "", Role::Folder(folder));
+        }
     }
 
     fn watch_pokes(&mut self) {
@@ -322,11 +365,9 @@ impl Hub {
 impl Hub {
     /// Looks at what was heard; the answer is whether all of it was recorded.
     pub(super) async fn settle(&mut self) -> bool {
+        std::mem::take(&mut self.changed).into_iter().for_each(|content| self.signals.folder_changed(content));
         let mut whole = self.settle_branches().await;
         for (id, mut heard) in std::mem::take(&mut self.heard) {
-            if heard.loops {
-                self.signals.loops_changed(&id);
-            }
             let told = match heard.lost {
                 true => self.settle_lost(&id).await,
                 false => self.settle_files(&id, &mut heard).await,
@@ -334,7 +375,7 @@ impl Hub {
             // What is not recorded yet is looked at again: branches by themselves, for they were looked at before.
             let left = match told {
                 true => Heard { branches: heard.branches, ..Heard::default() },
-                false => Heard { loops: false, ..heard },
+                false => heard,
             };
             if !told || left.branches {
                 self.heard.insert(id, left);

@@ -33,6 +33,8 @@ pub(super) enum What {
     There,
     /// Something is gone.
     Gone,
+    /// The folder itself is no longer where it was.
+    Left,
     /// The watch has ended, with its folder.
     Ended,
     /// News were lost.
@@ -71,6 +73,8 @@ impl Inotify {
             | WatchFlags::CREATE
             | WatchFlags::DELETE
             | WatchFlags::MOVE
+            | WatchFlags::DELETE_SELF
+            | WatchFlags::MOVE_SELF
             | WatchFlags::ONLYDIR
             | WatchFlags::DONT_FOLLOW
             | WatchFlags::EXCL_UNLINK;
@@ -121,6 +125,8 @@ fn seen(event: &inotify::Event<'_>) -> Seen {
         What::Overflow
     } else if flags.contains(ReadFlags::IGNORED) {
         What::Ended
+    } else if flags.intersects(ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF) {
+        What::Left
     } else if flags.intersects(ReadFlags::DELETE | ReadFlags::MOVED_FROM) {
         What::Gone
     } else if flags.contains(ReadFlags::CREATE) {

@@ -18,7 +18,7 @@ mod webhook;
 
 pub use hooks::poke_folder;
 pub(crate) use look::{contents, heads};
-pub use roster::{Watched, WatchedLoop};
+pub use roster::{FolderContent, Watched, WatchedFolder, WatchedLoop};
 pub use signal::{New, Signals};
 pub use watch::Watch;
 pub use webhook::{BadSecret, BoundWebhooks, Counts, Ignored, Secret, WebhookOptions, Webhooks};

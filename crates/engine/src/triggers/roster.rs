@@ -2,6 +2,8 @@
 
 use crate::git::UserRepo;
 use loopwright_core::spec::{LoopSpec, Triggers};
+use std::ffi::OsString;
+use std::path::PathBuf;
 
 /// A repository and its loops.
 #[derive(Debug, Clone)]
@@ -10,6 +12,26 @@ pub struct Watched {
     pub repo: UserRepo,
     /// Its loops.
     pub loops: Vec<WatchedLoop>,
+}
+
+/// A folder whose changes go to [`super::Signals::folder_changed`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchedFolder {
+    /// The folder; one that is not there is not watched.
+    pub dir: PathBuf,
+    /// Only this name in it; every name when there is none.
+    pub name: Option<OsString>,
+    /// The content that changes.
+    pub content: FolderContent,
+}
+
+/// The content of a watched folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FolderContent {
+    /// Loop files, their prompts, or configuration. A burst of changes is reported once, when it is over.
+    Loops,
+    /// The state directory itself, reported at once.
+    State,
 }
 
 /// What triggers have to know of a loop.

@@ -1,6 +1,7 @@
 //! A signal: something happened for which a loop is due. Its key says what happened, so that the same thing told twice, by
 //! whichever way, is one signal.
 
+use super::roster::FolderContent;
 use crate::error::EngineError;
 use crate::store::SignalRow;
 use loopwright_core::BoxFuture;
@@ -27,8 +28,8 @@ pub trait Signals: Send + Sync {
         prefix: &'a str,
     ) -> BoxFuture<'a, Result<bool, EngineError>>;
 
-    /// The loop files of a repository changed.
-    fn loops_changed(&self, _repo: &str) {}
+    /// Something changed in a [`super::WatchedFolder`].
+    fn folder_changed(&self, _content: FolderContent) {}
 
     /// A warning for people, such as a folder that cannot be watched. A daemon publishes it on its event stream.
     fn note(&self, _text: &str) {}

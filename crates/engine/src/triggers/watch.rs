@@ -2,7 +2,7 @@
 //! look. What a look does is [`super::hub`]'s.
 
 use super::hub::Hub;
-use super::roster::Watched;
+use super::roster::{Watched, WatchedFolder};
 use super::signal::Signals;
 use crate::clock::Clock;
 use crate::git::Git;
@@ -30,8 +30,13 @@ pub struct Watch {
 }
 
 struct Order {
-    watched: Vec<Watched>,
+    wanted: Wanted,
     done: oneshot::Sender<()>,
+}
+
+enum Wanted {
+    Triggers(Vec<Watched>),
+    Folders(Vec<WatchedFolder>),
 }
 
 impl Watch {
@@ -46,8 +51,17 @@ impl Watch {
     /// Watches these repositories and no others. When it returns, every change from now on is seen, and branches that moved
     /// while nobody watched are signalled. What is watched already goes on without a gap.
     pub async fn set(&self, watched: Vec<Watched>) {
+        self.order(Wanted::Triggers(watched)).await;
+    }
+
+    /// Watches these folders besides, and no others. When it returns, every change from now on is seen.
+    pub async fn set_folders(&self, folders: Vec<WatchedFolder>) {
+        self.order(Wanted::Folders(folders)).await;
+    }
+
+    async fn order(&self, wanted: Wanted) {
         let (done, stands) = oneshot::channel();
-        if self.orders.send(Order { watched, done }).await.is_ok() {
+        if self.orders.send(Order { wanted, done }).await.is_ok() {
             // An answer that never comes means that the task has ended, with its runtime.
             let _ = stands.await;
         }
@@ -79,8 +93,12 @@ async fn run(mut hub: Hub, mut orders: mpsc::Receiver<Order>) {
                 }
             }
             order = orders.recv() => {
-                let Some(Order { watched, done }) = order else { return };
-                if !hub.set(watched).await {
+                let Some(Order { wanted, done }) = order else { return };
+                let is_whole = match wanted {
+                    Wanted::Triggers(watched) => hub.set(watched).await,
+                    Wanted::Folders(folders) => hub.set_folders(folders),
+                };
+                if !is_whole {
                     burst = burst.or_else(later);
                 }
                 // Whoever asked may have stopped waiting.

@@ -1,8 +1,8 @@
 //! What both databases must do alike about time: schedules, receipts, signals, flags and memory.
 
 use loopwright::store::{
-    Aged, AgedBefore, Batch, CLOCK_AHEAD, CLOCK_TAKEN, Change, FlagRow, InboxRow, ReceiptRow, ReceiptsQuery, RoundRow,
-    ScheduleRow, SignalRow, Store as _, StoreError, StoreErrorKind,
+    Aged, AgedBefore, Batch, CLOCK_AHEAD, CLOCK_TAKEN, Change, FlagRow, InboxRow, LoopFileRow, ReceiptRow,
+    ReceiptsQuery, RoundRow, ScheduleRow, SignalRow, Store as _, StoreError, StoreErrorKind,
 };
 
 use super::place::Place;
@@ -18,6 +18,24 @@ fn is_conflict<T: std::fmt::Debug>(answer: Result<T, StoreError>) -> bool {
 
 fn of_fix(before: Option<(i64, String)>, limit: u32) -> ReceiptsQuery {
     ReceiptsQuery { repo: "repo-1".into(), loop_name: "fix".into(), before, limit }
+}
+
+pub(crate) async fn loop_file_texts_are_replaced_and_removed(place: Place) {
+    let store = place.own().await;
+    let row = |file: &str, text: Option<&str>| LoopFileRow {
+        repo: "repo-1".into(),
+        file: file.into(),
+        text: text.map(Into::into),
+    };
+    let many: Vec<_> = (0..100).map(|n| row(&format!("{n:03}.md"), Some("first"))).collect();
+    store.append(rows(many.iter().cloned().map(Change::LoopFile))).await.expect("append");
+    assert_eq!(store.loop_files("repo-1", None).await.expect("all"), many);
+    assert_eq!(store.loop_files("repo-2", None).await.expect("none"), []);
+    let edits = [row("001.md", Some("second")), row("002.md", None), row("none.md", None)];
+    store.append(rows(edits.map(Change::LoopFile))).await.expect("append");
+    assert_eq!(store.loop_files("repo-1", Some("001.md")).await.expect("one"), [row("001.md", Some("second"))]);
+    assert_eq!(store.loop_files("repo-1", Some("002.md")).await.expect("removed"), []);
+    assert_eq!(store.loop_files("repo-1", None).await.expect("all").len(), 99);
 }
 
 pub(crate) async fn rows_of_time_read_back(place: Place) {

@@ -1,7 +1,7 @@
 //! A receiver of signals that remembers them, as a store does.
 
 use loopwright::store::SignalRow;
-use loopwright::triggers::{New, Signals, Watched, WatchedLoop};
+use loopwright::triggers::{FolderContent, New, Signals, Watched, WatchedLoop};
 use loopwright::{BoxFuture, EngineError, LoopLevel, LoopSpec};
 use loopwright_testkit::TestRepo;
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct Sink {
     rows: Mutex<BTreeMap<(String, String), SignalRow>>,
     news: Mutex<Vec<SignalRow>>,
-    reloads: Mutex<usize>,
+    changed: Mutex<Vec<FolderContent>>,
     pub(crate) notes: Mutex<Vec<String>>,
     came: Notify,
 }
@@ -46,17 +46,21 @@ impl Sink {
         std::mem::take(&mut *self.news.lock().expect("no panic"))
     }
 
-    pub(crate) async fn reloaded(&self) {
-        let all = tokio::time::timeout(PATIENCE, async {
+    /// The next content of a folder that changed; all reports of it up to now are one.
+    pub(crate) async fn changed(&self) -> FolderContent {
+        let first = tokio::time::timeout(PATIENCE, async {
             loop {
                 let came = self.came.notified();
-                if *self.reloads.lock().expect("no panic") > 0 {
-                    return;
+                let mut changed = self.changed.lock().expect("no panic").split_off(0);
+                if !changed.is_empty() {
+                    changed.dedup();
+                    assert_eq!(changed.len(), 1, "{changed:?}");
+                    return changed.remove(0);
                 }
                 came.await;
             }
         });
-        all.await.expect("a reload is asked for");
+        first.await.expect("a change is reported")
     }
 
     pub(crate) fn keys(&self) -> Vec<String> {
@@ -93,8 +97,8 @@ impl Signals for Sink {
         Box::pin(async move { Ok(any) })
     }
 
-    fn loops_changed(&self, _: &str) {
-        *self.reloads.lock().expect("no panic") += 1;
+    fn folder_changed(&self, content: FolderContent) {
+        self.changed.lock().expect("no panic").push(content);
         self.came.notify_waiters();
     }
 

@@ -4,7 +4,7 @@ use super::sink::{Sink, waiting, watched};
 use loopwright::clock::SystemClock;
 use loopwright::git::Git;
 use loopwright::store::SignalRow;
-use loopwright::triggers::{Watch, WatchedLoop, poke_folder};
+use loopwright::triggers::{FolderContent, Watch, WatchedFolder, WatchedLoop, poke_folder};
 use loopwright_testkit::TestRepo;
 use std::path::Path;
 use std::sync::Arc;
@@ -85,17 +85,63 @@ async fn renamed_and_deleted_files_count_and_the_same_content_written_again_is_n
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_watched_changes_without_a_gap_and_loop_files_ask_for_a_reload() {
+async fn the_set_of_watched_loops_changes_without_a_gap() {
     let (repo, state, sink) = (TestRepo::new(), tempfile::tempdir().expect("a folder"), Sink::new());
-    repo.write("a/x", "1").write("b/x", "1").write(".loopwright/loops/one.md", "1").commit("first");
+    repo.write("a/x", "1").write("b/x", "1").commit("first");
     let watch = start(state.path(), &sink);
     watch.set(vec![watched(&repo, vec![on_files("one", &["a/**"])]).await]).await;
     watch.set(vec![watched(&repo, vec![on_files("two", &["b/**"])]).await]).await;
     repo.write("a/x", "2").write("b/x", "2");
     assert_eq!(sink.next().await.loop_name, "two");
-    repo.write(".loopwright/loops/one.md", "2");
-    sink.reloaded().await;
     assert_eq!(sink.rest(), []);
+}
+
+fn folder(dir: &Path, name: Option<&str>, content: FolderContent) -> WatchedFolder {
+    WatchedFolder { dir: dir.to_owned(), name: name.map(Into::into), content }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_folder_may_be_watched_for_several_reasons_beside_triggers() {
+    let (repo, state, sink) = (TestRepo::new(), tempfile::tempdir().expect("a folder"), Sink::new());
+    repo.write("a/x", "1").commit("first");
+    let watch = start(state.path(), &sink);
+    let folders = || {
+        vec![
+            folder(state.path(), Some("my.yaml"), FolderContent::Loops),
+            folder(state.path(), Some("STOP"), FolderContent::State),
+        ]
+    };
+    watch.set_folders(folders()).await;
+    // Folders stay watched when the loops change.
+    watch.set(vec![watched(&repo, vec![on_files("one", &["a/**"])]).await]).await;
+    let write = |name: &str| std::fs::write(state.path().join(name), "").expect("it can be written");
+    write("other");
+    write("my.yaml");
+    assert_eq!(sink.changed().await, FolderContent::Loops);
+    write("STOP");
+    assert_eq!(sink.changed().await, FolderContent::State);
+    watch.set_folders(vec![folder(state.path(), Some("STOP"), FolderContent::State)]).await;
+    write("my.yaml");
+    std::fs::remove_file(state.path().join("STOP")).expect("it is there");
+    assert_eq!(sink.changed().await, FolderContent::State);
+    repo.write("a/x", "2");
+    assert_eq!(sink.next().await.loop_name, "one");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_folder_that_is_moved_away_is_seen_to_go_and_to_come_back() {
+    let (state, world, sink) =
+        (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"), Sink::new());
+    let (tree, aside) = (world.path().join("repo"), world.path().join("aside"));
+    std::fs::create_dir(&tree).expect("it can be made");
+    let watch = start(state.path(), &sink);
+    watch.set_folders(vec![folder(&tree, Some(".loopwright"), FolderContent::Loops)]).await;
+    std::fs::rename(&tree, &aside).expect("it can be moved");
+    assert_eq!(sink.changed().await, FolderContent::Loops);
+    watch.set_folders(vec![folder(world.path(), Some("repo"), FolderContent::Loops)]).await;
+    std::fs::write(aside.join(".loopwright"), "").expect("it can be written");
+    std::fs::create_dir(&tree).expect("it can be made");
+    assert_eq!(sink.changed().await, FolderContent::Loops);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

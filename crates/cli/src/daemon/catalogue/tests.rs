@@ -2,16 +2,15 @@
 
 use super::*;
 use loopwright::git::ObjectFormat;
+use std::cell::RefCell;
 use std::fs;
 
-/// Long after any file of a test was written.
-const LATER_MS: i64 = 4_000_000_000_000;
-
-struct World(tempfile::TempDir);
+/// A working copy, and the store's rows of it.
+struct World(tempfile::TempDir, RefCell<BTreeMap<String, String>>);
 
 impl World {
     fn new() -> Self {
-        Self(tempfile::tempdir().expect("a temporary folder"))
+        Self(tempfile::tempdir().expect("a temporary folder"), RefCell::default())
     }
 
     fn write(&self, file: &str, name: &str, cadence: &str) {
@@ -21,15 +20,34 @@ impl World {
         fs::write(folder.join(file), text).expect("a loop file");
     }
 
-    fn folder(&self) -> Folder {
-        Folder::open(self.0.path()).expect("the folder can be read")
+    fn break_file(&self, file: &str) {
+        fs::write(self.0.path().join(FOLDER).join(file), "---\nname: [\n").expect("it can be written");
     }
 
+    /// The catalogue of a process that starts now.
     fn catalogue(&self) -> Catalogue {
         let (git_dir, work_tree) = (self.0.path().join(".git"), self.0.path().to_owned());
         let format = ObjectFormat::Sha1;
         let repo = UserRepo { common_dir: git_dir.clone(), git_dir, work_tree, id: "r1".to_owned(), format };
-        Catalogue::new(repo, &self.0.path().join("shelf")).expect("there is room")
+        let row = |(file, text): (&String, &String)| LoopFileRow {
+            repo: "r1".to_owned(),
+            file: file.clone(),
+            text: Some(text.clone()),
+        };
+        Catalogue::new(repo, self.1.borrow().iter().map(row).collect())
+    }
+
+    /// Saves what the store does not have yet; the answer is its files.
+    fn save(&self, catalogue: &mut Catalogue) -> Vec<String> {
+        let rows = catalogue.unsaved();
+        for LoopFileRow { file, text, .. } in rows.clone() {
+            match text {
+                Some(text) => self.1.borrow_mut().insert(file, text),
+                None => self.1.borrow_mut().remove(&file),
+            };
+        }
+        catalogue.saved();
+        rows.into_iter().map(|row| format!("{}{}", if row.text.is_some() { "" } else { "-" }, row.file)).collect()
     }
 }
 
@@ -37,8 +55,8 @@ fn ground() -> Ground {
     Ground::new("r1", "UTC".to_owned(), Vec::new())
 }
 
-fn read(catalogue: &mut Catalogue, now_ms: i64) -> Vec<Change> {
-    catalogue.read(&ground(), now_ms).expect("the folder can be read")
+fn read(catalogue: &mut Catalogue) -> Vec<Change> {
+    catalogue.read(&ground()).expect("the folder can be read")
 }
 
 fn loops(catalogue: &Catalogue) -> String {
@@ -46,66 +64,62 @@ fn loops(catalogue: &Catalogue) -> String {
     catalogue.entries().map(shown).collect::<Vec<_>>().join("; ")
 }
 
-/// The files that the next process would not read.
-fn known_next(world: &World) -> Vec<String> {
-    let mut next = world.catalogue();
-    let (folder, ground) = (world.folder(), ground());
-    next.meet(&folder);
-    next.recall(&Look { folder: &folder, ground: &ground, now_ms: LATER_MS }).expect("the shelf can be read");
-    next.files.iter().filter(|known| known.good.is_some()).map(|known| known.file.to_string()).collect()
-}
-
 #[test]
-fn the_next_process_reads_only_files_that_changed() {
+fn only_texts_that_changed_are_saved() {
     let world = World::new();
     world.write("a.md", "a", "every: 15m, push: [main], jitter: 5m");
     world.write("b.md", "b", "daily: '02:30', quiet: '22:00-02:00'");
     let mut first = world.catalogue();
-    read(&mut first, LATER_MS);
+    read(&mut first);
     let before = (loops(&first), first.watched());
-    drop(first);
-    assert_eq!(known_next(&world), ["a.md", "b.md"]);
+    assert_eq!(world.save(&mut first), ["a.md", "b.md"]);
+    assert!(world.save(&mut first).is_empty());
     let mut next = world.catalogue();
-    read(&mut next, LATER_MS);
+    read(&mut next);
     assert_eq!((loops(&next), next.watched()), before);
+    assert!(world.save(&mut next).is_empty(), "a restart saves nothing again");
     world.write("b.md", "b", "daily: '02:31', quiet: '22:00-02:00'");
-    read(&mut next, LATER_MS);
-    drop(next);
-    world.write("b.md", "b", "daily: '02:32', quiet: '22:00-02:00'");
-    assert_eq!(known_next(&world), ["a.md"]);
+    read(&mut next);
+    assert_eq!(world.save(&mut next), ["b.md"]);
+    fs::remove_file(world.0.path().join(FOLDER).join("a.md")).expect("it is there");
+    read(&mut next);
+    assert_eq!(world.save(&mut next), ["-a.md"]);
+    fs::remove_file(world.0.path().join(FOLDER).join("b.md")).expect("it is there");
     let mut last = world.catalogue();
-    read(&mut last, LATER_MS);
-    assert_eq!(loops(&last), "a every 15m; b daily 02:32");
+    read(&mut last);
+    assert_eq!((world.save(&mut last), loops(&last)), (vec!["-b.md".to_owned()], String::new()));
 }
 
 #[test]
-fn a_file_that_was_written_just_now_is_read_again_whatever_its_stamp() {
+fn two_writes_within_one_tick_of_the_file_clock_are_both_read() {
     let world = World::new();
-    world.write("a.md", "a", "every: 15m");
     let mut catalogue = world.catalogue();
-    let settled_ms = stamp_of(&world.folder(), "a.md").expect("it is there").settled_ms();
-    read(&mut catalogue, settled_ms - 1);
-    assert_eq!(loops(&catalogue), "a every 15m");
-    assert_eq!(catalogue.stale(&world.folder()), [(0, "a.md".into())], "it is to be read again");
-    drop(catalogue);
-    assert!(known_next(&world).is_empty());
+    for minutes in 10..20 {
+        world.write("a.md", "a", &format!("every: {minutes}m"));
+        read(&mut catalogue);
+        assert_eq!(loops(&catalogue), format!("a every {minutes}m"));
+    }
 }
 
 #[test]
-fn a_file_that_breaks_after_a_restart_keeps_the_form_that_was_recalled() {
+fn a_broken_file_keeps_its_last_good_form_across_a_restart() {
     let world = World::new();
     world.write("a.md", "a", "every: 15m");
-    read(&mut world.catalogue(), LATER_MS);
+    let mut first = world.catalogue();
+    read(&mut first);
+    world.save(&mut first);
+    world.break_file("a.md");
     let mut next = world.catalogue();
-    read(&mut next, LATER_MS);
-    fs::write(world.0.path().join(FOLDER).join("a.md"), "---\nname: [\n").expect("it can be written");
-    let changes = read(&mut next, LATER_MS);
+    let changes = read(&mut next);
     assert!(matches!(changes.as_slice(), [Change::Broken(_, Fallback::LastGood)]), "{changes:?}");
     assert_eq!(loops(&next), "a every 15m");
-    assert_eq!(next.spec("a", LATER_MS).expect("its last good form").1.intent, "mend it");
+    assert!(world.save(&mut next).is_empty(), "the last good text stays");
+    assert!(matches!(next.find("a"), Ok((_, FoundLoop::LastGood(file))) if file == "a.md"));
+    assert!(read(&mut next).is_empty(), "a problem is reported once");
     world.write("a.md", "a", "every: 20m");
-    assert_eq!(read(&mut next, LATER_MS), [Change::Mended("a.md".to_owned())]);
-    assert_eq!(loops(&next), "a every 20m");
+    assert_eq!(read(&mut next), [Change::Fixed("a.md".to_owned())]);
+    assert_eq!((loops(&next), world.save(&mut next)), ("a every 20m".to_owned(), vec!["a.md".to_owned()]));
+    assert!(matches!(next.find("a"), Ok((_, FoundLoop::Current(spec))) if spec.intent == "mend it"));
 }
 
 #[test]
@@ -114,21 +128,21 @@ fn files_and_folders_that_cannot_be_read_take_no_loop_away() {
     world.write("a.md", "a", "every: 15m");
     world.write("b.md", "b", "every: 20m");
     let mut catalogue = world.catalogue();
-    read(&mut catalogue, LATER_MS);
+    read(&mut catalogue);
     // Links to themselves: they are listed, and the system says of them what it says of a broken disk.
     let folder = world.0.path().join(FOLDER);
     fs::remove_file(folder.join("a.md")).expect("it is there");
     std::os::unix::fs::symlink("a.md", folder.join("a.md")).expect("a link");
-    let changes = read(&mut catalogue, LATER_MS);
+    let changes = read(&mut catalogue);
     assert!(matches!(changes.as_slice(), [Change::Broken(_, Fallback::LastGood)]), "{changes:?}");
     assert_eq!(loops(&catalogue), "a every 15m; b every 20m");
     let aside = world.0.path().join("aside");
     fs::rename(&folder, &aside).expect("it can be moved");
     std::os::unix::fs::symlink("loops", &folder).expect("a link");
-    assert!(catalogue.read(&ground(), LATER_MS).is_err());
+    assert!(catalogue.read(&ground()).is_err());
     assert_eq!(loops(&catalogue), "a every 15m; b every 20m");
     fs::remove_file(&folder).expect("it is there");
-    assert_eq!(read(&mut catalogue, LATER_MS), []);
+    assert_eq!(read(&mut catalogue), []);
     assert_eq!(loops(&catalogue), "", "a folder that is gone takes its loops along");
 }
 
@@ -137,49 +151,39 @@ fn a_name_belongs_to_the_file_that_had_it_first() {
     let world = World::new();
     world.write("b.md", "same", "every: 15m");
     let mut catalogue = world.catalogue();
-    read(&mut catalogue, LATER_MS);
+    read(&mut catalogue);
     world.write("a.md", "same", "every: 20m");
-    let changes = read(&mut catalogue, LATER_MS);
+    let changes = read(&mut catalogue);
     assert!(matches!(changes.as_slice(), [Change::Broken(_, Fallback::LastGood)]), "{changes:?}");
     assert_eq!(loops(&catalogue), "same every 15m");
     world.write("b.md", "other", "every: 15m");
-    assert!(read(&mut catalogue, LATER_MS).is_empty());
+    assert!(read(&mut catalogue).is_empty());
     assert_eq!(loops(&catalogue), "same every 20m; other every 15m");
-    assert_eq!(catalogue.spec("other", LATER_MS).expect("a loop").0, format!("{FOLDER}/b.md"));
-    assert_eq!(catalogue.spec("same", LATER_MS).expect("a loop").0, format!("{FOLDER}/a.md"));
+    assert_eq!(catalogue.find("other").expect("a loop").0, format!("{FOLDER}/b.md"));
+    assert_eq!(catalogue.find("same").expect("a loop").0, format!("{FOLDER}/a.md"));
 }
 
 #[test]
-fn many_files_are_read_on_two_cores_and_told_of_in_order() {
+fn many_files_are_read_on_all_cores_and_reported_in_order() {
+    const MANY: usize = 199;
     let world = World::new();
-    let many = 3 * AT_A_TIME + 7;
-    for number in 0..many {
+    for number in 0..MANY {
         world.write(&format!("{number:04}.md"), &format!("l{number:04}"), "daily: '02:30'");
     }
-    let broken = [3, AT_A_TIME + 1, 2 * AT_A_TIME, many - 1].map(|number| format!("{number:04}.md"));
-    let (first, rest) = broken.split_first().expect("there are some");
-    for file in &broken {
-        fs::write(world.0.path().join(FOLDER).join(file), "---\nname: [\n").expect("it can be written");
-    }
+    let broken = [3, 65, 128, MANY - 1].map(|number| format!("{number:04}.md"));
+    broken.iter().for_each(|file| world.break_file(file));
     let mut catalogue = world.catalogue();
-    let told = |changes: Vec<Change>| -> Vec<String> {
-        let said = |change| match change {
+    let reported = |changes: Vec<Change>| -> Vec<String> {
+        let file = |change| match change {
             Change::Broken(text, Fallback::Nothing) => text.split(':').next().unwrap_or_default().to_owned(),
             other => format!("{other:?}"),
         };
-        changes.into_iter().map(said).collect()
+        changes.into_iter().map(file).collect()
     };
-    assert_eq!(told(read(&mut catalogue, LATER_MS)), broken.each_ref().map(|file| format!("{FOLDER}/{file}")));
-    assert_eq!(catalogue.entries().count(), many - broken.len());
-    assert!(read(&mut catalogue, LATER_MS).is_empty(), "what was told is not told again");
-    world.write(first, "back", "daily: '02:30'");
-    assert_eq!(read(&mut catalogue, LATER_MS), [Change::Mended(first.clone())]);
-    drop(catalogue);
-    assert_eq!(known_next(&world).len(), many - rest.len());
-    let mut next = world.catalogue();
-    assert_eq!(read(&mut next, LATER_MS).len(), rest.len());
-    assert_eq!(next.entries().count(), many - rest.len());
-    for name in ["l0000", "back", "l0100"] {
-        assert_eq!(next.spec(name, LATER_MS).expect("a loop").1.name, name);
-    }
+    assert_eq!(reported(read(&mut catalogue)), broken.each_ref().map(|file| format!("{FOLDER}/{file}")));
+    assert_eq!(catalogue.entries().count(), MANY - broken.len());
+    assert!(read(&mut catalogue).is_empty(), "a problem is reported once");
+    world.write(&broken[0], "back", "daily: '02:30'");
+    assert_eq!(read(&mut catalogue), [Change::Fixed(broken[0].clone())]);
+    assert_eq!(world.save(&mut catalogue).len(), MANY - broken.len() + 1);
 }

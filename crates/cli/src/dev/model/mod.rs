@@ -30,16 +30,16 @@ use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The file that says what the model answers
+    /// The file with the answers of the model
     #[arg(value_name = "SCENARIO")]
     scenario: PathBuf,
     /// The port on loopback [default: a free one]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     port: u16,
-    /// Append every request and what it got to a file, one JSON line each
+    /// Append every request and its answer to a file, one JSON line each
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// End when standard input ends, for programs that hold its other side
+    /// Exit when standard input ends, for programs that hold its other end
     #[arg(long)]
     until_eof: bool,
 }

@@ -67,21 +67,12 @@ impl Rules {
     }
 }
 
-/// What is known of the times in an `on:` block: reading them is much of the work, and many loops have the same.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Times {
-    /// They were read before, with nothing wrong.
-    Known,
-    /// Nothing.
-    Unread,
-}
-
 /// Everything a spec does wrong, in no particular order.
-pub(crate) fn objections(spec: &LoopSpec, times: Times) -> Vec<Objection> {
+pub(crate) fn objections(spec: &LoopSpec) -> Vec<Objection> {
     let mut rules = Rules::default();
     identity(&mut rules, spec);
     unread(&mut rules, spec);
-    triggers::check(&mut rules, &spec.on, times);
+    triggers::check(&mut rules, &spec.on);
     roles::check(&mut rules, spec);
     budgets(&mut rules, spec);
     rubric(&mut rules, spec);

@@ -1,6 +1,6 @@
 //! Rules of the `on:` block.
 
-use super::{Rules, Times, paths};
+use super::{Rules, paths};
 use crate::cadence;
 use crate::name::LoopName;
 use crate::spec::path::Path;
@@ -17,11 +17,9 @@ const SOURCES: [&str; 4] = ["*", "github", "gitlab", "generic"];
 /// Items of one round: more than these no prompt can tell of.
 const BATCH_MAX: u32 = 100;
 
-pub(super) fn check(rules: &mut Rules, on: &Triggers, known: Times) {
+pub(super) fn check(rules: &mut Rules, on: &Triggers) {
     let path = Path::to("on");
-    if known == Times::Unread {
-        times(rules, &path, on);
-    }
+    times(rules, &path, on);
     if let CatchUp::All(most) = on.catch_up {
         rules.range(path.key("catch_up").key("all"), most, 1, 1000);
     }

@@ -1,0 +1,1 @@
+-- Version 6 needs no words of SQLite's own.
