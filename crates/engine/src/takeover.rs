@@ -10,7 +10,7 @@ use crate::progress::Progress;
 use crate::round::Bindings;
 use crate::store::StoreError;
 use loopwright_core::outcome::RoundOutcome;
-use loopwright_core::round::{Broke, Event, Phase, Round, Started};
+use loopwright_core::round::{Broke, Event, Expired, Phase, Round, Started};
 
 /// Binds recorded rounds to agents again.
 pub trait Rebind: Send + Sync {
@@ -118,7 +118,16 @@ impl Engine {
     /// Closes an expired question with the no of silence.
     pub(crate) async fn let_expire(&self, id: &str, rebind: &dyn Rebind) -> Result<Round, EngineError> {
         let (engine, bind) = rebind.rebind(self, &self.recorded(id).await?.round.facts().started);
-        engine.answer_by(id, Event::Expired, &bind, &(), &Cancel::new(), By::Dispatcher).await
+        engine
+            .answer_by(
+                id,
+                Event::Expired(Expired { at_ms: Some(self.now_ms()) }),
+                &bind,
+                &(),
+                &Cancel::new(),
+                By::Dispatcher,
+            )
+            .await
     }
 }
 

@@ -35,7 +35,7 @@ impl Run<'_> {
 
     /// A checkout goes from round to round only where the kernel ends whatever its maker started.
     fn reuse(&self) -> Reuse {
-        let confined = self.bind.chain(Role::Maker).all(|agent| agent.capabilities().confined);
+        let confined = self.bind.agents.chain(Role::Maker).iter().all(|agent| agent.capabilities().confined);
         let is_held = self.rooms.walls() == Walls::Kernel && confined;
         if is_held { Reuse::Slot } else { Reuse::Fresh }
     }
@@ -91,7 +91,7 @@ impl Run<'_> {
 /// Layers are put together by the kernel for each program behind walls. An agent that works in this process would see only
 /// one of them, so it gets a copy.
 pub(super) async fn method(engine: &Engine, bind: &Bindings, boundary: &Boundary) -> Method {
-    let all = bind.agents().all(|(_, agent)| agent.capabilities().confined);
+    let all = bind.agents.iter().all(|(_, agent)| agent.capabilities().confined);
     let layers = all && boundary.level == BoundaryLevel::Kernel && engine.host().await.overlay();
     if layers { Method::Overlay } else { Method::Copy }
 }
