@@ -3,7 +3,7 @@
 
 use loopwright_core::actor::Actor;
 use loopwright_core::outcome::RoundOutcome;
-use loopwright_core::round::{Event, PersonSaid, Phase, Round, step};
+use loopwright_core::round::{Event, PersonSaid, Phase, Round, StepError, step};
 
 fn replayed(journal: &str) -> Round {
     let events = journal.lines().map(|line| serde_json::from_str::<Event>(line).expect("an old event reads"));
@@ -50,13 +50,20 @@ fn stored_events_are_written_back_to_the_same_text() {
 }
 
 /// A journal that an earlier build left waiting: its agents have kinds of their own, its question no moments.
+fn waiting() -> Round {
+    let round = replayed(include_str!("recorded/v1-waiting.jsonl"));
+    assert!(matches!(round.phase(), Phase::Waiting(_)), "{:?}", round.phase());
+    round
+}
+
+fn candidate(round: &Round) -> String {
+    round.facts().attempt().and_then(|attempt| attempt.candidate.clone()).expect("it is sealed")
+}
+
 #[test]
 fn a_round_that_waited_under_version_one_can_be_approved_or_denied() {
-    let journal = include_str!("recorded/v1-shipped.jsonl");
-    let waiting = journal.lines().take_while(|line| value(line)["event"] != "approved").collect::<Vec<_>>().join("\n");
-    let round = replayed(&waiting);
-    assert!(matches!(round.phase(), Phase::Waiting(_)), "{:?}", round.phase());
-    let candidate = round.facts().attempt().and_then(|attempt| attempt.candidate.clone()).expect("it is sealed");
+    let round = waiting();
+    let candidate = candidate(&round);
     let said = PersonSaid { actor: Actor::user("ada", 7), candidate, why: None, at_ms: Some(i64::MAX) };
     let sending = step(&round, Event::Approved(said.clone())).expect("anybody may").round;
     assert!(matches!(sending.phase(), Phase::Sending(_)), "{:?}", sending.phase());
@@ -64,20 +71,28 @@ fn a_round_that_waited_under_version_one_can_be_approved_or_denied() {
     assert_eq!(*denied.phase(), Phase::Recording(RoundOutcome::Rejected));
 }
 
-/// What the rules of its day let in is not judged again.
+/// The rules of its day let it in, so it is not judged again: an answer with a bare name, and a question that expired.
 #[test]
-fn an_answer_of_an_earlier_build_counts_whatever_the_policy_says_today() {
-    let lines = include_str!("recorded/v1-shipped.jsonl").lines();
-    let strict = lines.map(|line| {
+fn answers_of_an_earlier_build_count_whatever_the_policy_says_today() {
+    let strict = include_str!("recorded/v1-waiting.jsonl").lines().map(|line| {
         let mut event = value(line);
         if event["event"] == "started" {
-            event["spec"]["approvers"] = serde_json::json!(["nobody-else"]);
+            event["spec"]["approvers"] = serde_json::json!(["somebody-else"]);
         }
         event.to_string()
     });
     let round = replayed(&strict.collect::<Vec<_>>().join("\n"));
-    assert_eq!(*round.phase(), Phase::Ended(RoundOutcome::Shipped));
-    assert_eq!(round.facts().started.spec.approvers, ["nobody-else"]);
+    assert_eq!(round.facts().started.spec.approvers, ["somebody-else"]);
+    let candidate = candidate(&round);
+    let old = |kind: &str| format!(r#"{{"event":"{kind}","actor":"ada","candidate":"{candidate}","why":null}}"#);
+    let answers = [old("approved"), old("denied"), r#"{"event":"expired"}"#.to_owned()];
+    for (answer, stage) in answers.iter().zip(["send", "record", "record"]) {
+        let event: Event = serde_json::from_str(answer).expect("an old answer reads");
+        assert_eq!(serde_json::to_string(&event).expect("it writes"), *answer);
+        assert_eq!(step(&round, event).expect("it fits").round.phase().stage().word(), stage, "{answer}");
+    }
+    let today = PersonSaid { actor: Actor::embedder("ada"), candidate, why: None, at_ms: Some(1) };
+    assert!(matches!(step(&round, Event::Approved(today)), Err(StepError::Refused(_))));
 }
 
 #[test]

@@ -69,7 +69,7 @@ async fn the_library_keeps_to_approvers_quorum_and_separation() {
     assert_eq!(first.outcome, Some(RoundOutcome::Escalated), "{}", first.render());
     let inbox = engine.engine().store().inbox(InboxQuery::Open(10)).await.expect("the inbox reads");
     assert!(inbox[0].summary.contains("approved by ada (1 of 2)"), "{:?}", inbox[0]);
-    let again = refused(engine.approve(round, &candidate, Actor::user("countess", 7)).await);
+    let again = refused(engine.approve(round, &candidate, Actor::user("ada", 7)).await);
     assert!(matches!(again, Refusal::Repeated { count: 1, quorum: 2, .. }), "{again}");
     let shipped = engine.approve(round, &candidate, "grace").await.expect("grace may");
     assert_eq!(shipped.outcome, Some(RoundOutcome::Shipped), "{}", shipped.render());
