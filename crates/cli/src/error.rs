@@ -161,6 +161,13 @@ impl From<EngineError> for CommandError {
                 .hint("see `loopwright check`, and take those parts out of the loop file"),
             EngineError::Unknown(_) => Self::unknown(error.to_string()).hint("see `loopwright rounds`"),
             EngineError::Ambiguous { .. } => Self::unknown(error.to_string()).hint("give more of the id"),
+            EngineError::Refused(refusal) => {
+                let error = Self::refused(refusal.to_string());
+                match refusal.approvers() {
+                    [] => error.hint("see `loopwright inbox`"),
+                    names => error.hint(format!("these may: {}", names.join(", "))),
+                }
+            }
             EngineError::Stale(_) => Self::refused(error.to_string()).hint("see `loopwright inbox`"),
             EngineError::TooManyOpen { .. } => Self::refused(error.to_string())
                 .hint("merge or close one of them, or raise `open_max` in the loop file"),

@@ -10,7 +10,7 @@ struct World {
 
 /// Thirty dollars buy a million input tokens of a model that nobody named, so a thousand cost three cents.
 fn world(config: &str, loops: &[(&str, &str, u32)]) -> World {
-    let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright")).with_env("USER", "ada");
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
     let repo = env.repo("repo");
     let file = repo.path().with_file_name("my-config.yaml");
     std::fs::write(&file, config).expect("a configuration");
@@ -58,7 +58,7 @@ fn a_day_without_room_is_named_and_a_raise_makes_room_for_today() {
         &["the loop's day may cost 1.00 USD; 0.60 USD are spent and 0.00 USD reserved", "budget raise look --usd N"],
     );
     let raised = world.json("budget raise look --usd 0.5", 0);
-    assert_eq!((&raised["actor"], &raised["usd"]), (&"ada".into(), &0.5.into()));
+    assert_eq!((&raised["actor"], &raised["usd"]), (&loopwright_testkit::user::name().into(), &0.5.into()));
     let next = raised["next"][0].as_str().expect("the suspended round can go on");
     assert!(next.starts_with("loopwright retry r"), "{next}");
     assert_eq!(world.json("run look", 0)["spend"]["usd"], 0.6);

@@ -151,7 +151,7 @@ fn ceiling_of_one_item_and_several_items_a_round_are_refused_together() {
 
 #[test]
 fn what_a_loop_knows_of_its_items_is_shown_as_the_seed_has_it_and_can_be_forgotten() {
-    let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright")).with_env("USER", "ada");
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
     let repo = world(&env, "echo ada@1\necho bob@1\n", GREET);
     let first = run(&env, &repo, &[]);
     repo.write(".loopwright/greet.script", "@ maker\nexit 3\n");

@@ -13,7 +13,7 @@ struct Stand {
 
 /// A loop whose maker and checker are one committed shell script.
 fn stand(front: &str, script: &str) -> Stand {
-    let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright")).with_env("USER", "ada");
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
     let repo = env.repo("r");
     repo.write(".loopwright/loops/one.md", front_matter("one", front, "{ use: command, run: [sh, agent.sh] }"));
     repo.write("agent.sh", script).write("a.txt", "one\n").commit("first");
@@ -22,7 +22,7 @@ fn stand(front: &str, script: &str) -> Stand {
 
 /// The same with the scripted agent.
 fn scripted(front: &str, script: &str) -> Stand {
-    let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright")).with_env("USER", "ada");
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
     let repo = env.repo("r");
     repo.write(".loopwright/loops/one.md", front_matter("one", front, "{ use: scripted, script: one.script }"));
     repo.write(".loopwright/one.script", script).write("a.txt", "one\n").commit("first");

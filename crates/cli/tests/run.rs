@@ -26,7 +26,6 @@ const FIX_SCRIPT: &str = "@ maker\nsay I will fix it\nreplace answer \"41\" \"42
 
 fn env() -> TestEnv {
     TestEnv::new(env!("CARGO_BIN_EXE_loopwright"))
-        .with_env("USER", "ada")
         .with_redaction(r"\br[0-9a-hjkmnp-tv-z]{20}\b", "[round]")
         .with_redaction(r"id=[0-9a-f]{32}", "id=[id]")
         .with_redaction(r"(workspace at|tree) [0-9a-f]{12}", "${1} [short]")
@@ -119,7 +118,10 @@ fn json_of_a_round_is_the_whole_answer() {
     let ran = env.loopwright_in(repo.path(), ["run", "look", "--json"]).success();
     let json = ran.json();
     assert_eq!((&json["outcome"], &json["exit"], &json["loop"]), (&"reported".into(), &0.into(), &"look".into()));
-    assert_eq!((&json["actor"], &json["boundary"]["level"]), (&"ada".into(), &"kernel".into()));
+    assert_eq!(
+        (&json["actor"], &json["boundary"]["level"]),
+        (&loopwright_testkit::user::name().into(), &"kernel".into())
+    );
     assert_eq!(ran.stderr(), "");
     assert!(json["report"].as_str().is_some_and(|path| std::path::Path::new(path).is_file()), "{json}");
 }

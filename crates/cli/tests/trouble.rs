@@ -20,7 +20,7 @@ struct Place {
 impl Place {
     /// A repository with the L2 loop `fix`, whose maker follows this script and has these further words.
     fn new(script: &str, more: &str) -> Self {
-        let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright")).with_env("USER", "ada");
+        let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
         let repo = env.repo("repo");
         repo.write("calc.sh", "#!/bin/sh\necho $(( $1 - $2 ))\n");
         repo.write(

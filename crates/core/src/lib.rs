@@ -2,6 +2,7 @@
 //!
 //! Pure and sync: no I/O, no clock, no environment, no randomness. The engine performs what is decided here.
 
+pub mod actor;
 pub mod after;
 pub mod budget;
 pub mod cadence;

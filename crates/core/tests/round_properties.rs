@@ -8,6 +8,7 @@ mod rounds_notation;
 use loopwright_core::level::LoopLevel;
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::{Action, AgentRun, Event, Phase, Round, Step, step};
+use loopwright_core::spec::Role;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -68,7 +69,12 @@ fn sent_only_what_was_verified_and_let_out(after: &Step, seen: &Seen) -> Result<
     prop_assert_eq!(seen.sealed.as_deref(), Some(approved.candidate()));
     prop_assert!(seen.green, "sent without green gates");
     prop_assert!(seen.passed || seen.escalated, "sent without a verdict on this candidate");
-    let by_person = seen.approved.as_deref() == Some(approved.candidate());
+    let spec = &started.spec;
+    let may = |name: &String| spec.approvers.is_empty() || spec.approvers.contains(name);
+    let apart = |name: &String| !spec.approvals.separate || *name != started.actor;
+    let is_quorum = seen.voices.len() >= usize::try_from(spec.approvals.quorum).expect("it is small");
+    prop_assert!(seen.voices.iter().all(may) && seen.voices.iter().all(apart), "a stranger's voice: {:?}", seen);
+    let by_person = seen.approved.as_deref() == Some(approved.candidate()) && is_quorum;
     let by_gate = seen.auto && started.spec.level == LoopLevel::L3Unattended && seen.passed && !seen.sensitive;
     prop_assert!(by_person || by_gate, "nobody let it out: {:?}", seen);
     Ok(())
@@ -192,7 +198,7 @@ fn walks_come_to_every_end_and_through_every_stage() {
     let missing: Vec<_> =
         RoundOutcome::ALL.into_iter().map(RoundOutcome::word).filter(|end| !ends.contains(end)).collect();
     assert_eq!(missing, Vec::<&str>::new());
-    assert_eq!(kinds.len(), 23, "{kinds:?}");
+    assert_eq!(kinds.len(), 21, "{kinds:?}");
 }
 
 #[test]
@@ -218,10 +224,13 @@ fn starts_of_other_attempts_do_not_fit() {
     let events = rounds_notation::events(told);
     let at = |count: usize| Round::replay(events[..count].to_vec()).expect("it fits").round;
     for attempt in [0, 2, u32::MAX] {
-        let started = round_walk::agent(attempt);
-        assert!(step(&at(3), Event::MakerStarted(started.clone())).is_err(), "maker {attempt}");
-        assert!(step(&at(7), Event::CheckerStarted(started)).is_err(), "checker {attempt}");
+        let started = |role| Event::RoleStarted(round_walk::agent(role, attempt));
+        assert!(step(&at(3), started(Role::Maker)).is_err(), "maker {attempt}");
+        assert!(step(&at(7), started(Role::Checker)).is_err(), "checker {attempt}");
     }
-    assert!(step(&at(3), Event::MakerStarted(round_walk::agent(1))).is_ok());
-    assert!(step(&at(7), Event::CheckerStarted(round_walk::agent(1))).is_ok());
+    for role in Role::ALL {
+        let started = Event::RoleStarted(round_walk::agent(role, 1));
+        assert_eq!(step(&at(3), started.clone()).is_ok(), role == Role::Maker, "{role:?}");
+        assert_eq!(step(&at(7), started).is_ok(), role == Role::Checker, "{role:?}");
+    }
 }

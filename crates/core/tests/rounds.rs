@@ -4,7 +4,7 @@
 
 mod rounds_notation;
 
-use loopwright_core::round::history;
+use loopwright_core::round::{StepError, history};
 use rounds_notation::events;
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,8 @@ fn histories_read_as_written() {
         let (input, expected) = text.split_once(LINE).unwrap_or((&text, ""));
         let told = match history::render(&events(input)) {
             Ok(told) => told,
-            Err(misfit) => format!("misfit: {misfit}\n"),
+            Err(StepError::Misfit(misfit)) => format!("misfit: {misfit}\n"),
+            Err(StepError::Refused(refusal)) => format!("refused: {refusal}; may: {:?}\n", refusal.approvers()),
         };
         seen += 1;
         if told == expected {

@@ -14,11 +14,11 @@ mod streams;
 
 use loopwright::agents::Command;
 use loopwright::proc::{Cancel, Cookie, Proc, Spawn};
-use loopwright::round::{Bindings, Outlet, RunRequest};
+use loopwright::round::{Bindings, Outlet, RoleAgents, RunRequest};
 use loopwright::seam::{Moment, Seam, SeamFault, SeamHook};
 use loopwright::store::{Batch, Change, Mode, NewEvent, OwnerInfo, RoundRow, SqlStore, StatsChange, Store as _};
 use loopwright::{AlwaysEscalate, Engine, Settings};
-use loopwright_core::spec::{CheckedSpec, read_loop_file};
+use loopwright_core::spec::{CheckedSpec, Role, read_loop_file};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -136,9 +136,7 @@ async fn serve(state: &Path, repo: &Path, file: &Path) -> Result<(), Box<dyn Err
 fn bindings(spec: &CheckedSpec) -> Result<Bindings, Box<dyn Error>> {
     let maker = spec.agents.values().next().ok_or("the loop names no agent")?;
     Ok(Bindings {
-        maker: Arc::new(Command::new(&maker.run)?),
-        checker: None,
-        fallback: Default::default(),
+        agents: RoleAgents::default().with(Role::Maker, Arc::new(Command::new(&maker.run)?)),
         gate: Arc::new(AlwaysEscalate),
         outlet: Outlet::LocalForge,
     })

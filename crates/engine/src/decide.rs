@@ -7,38 +7,53 @@ use crate::report;
 use crate::round::Bindings;
 use crate::round::journal::question_id;
 use crate::store::InboxQuery;
+use loopwright_core::actor::Actor;
 use loopwright_core::report::RoundReport;
-use loopwright_core::round::{Event, PersonSaid, Round};
+use loopwright_core::round::{Event, Expired, PersonSaid, Refusal, Round};
 
 /// How many open questions are looked at when time runs out for some.
 const QUESTIONS: u32 = 1000;
 
 impl Engine {
-    /// Lets a waiting candidate out and delivers it.
+    /// Approves a waiting candidate, and delivers it once enough people have. The loop's approval policy decides, whoever
+    /// asks: see [`Refusal`](loopwright_core::round::Refusal).
     ///
     /// # Errors
-    /// [`EngineError::Stale`] when the round does not wait, or waits with another candidate, or the question has expired.
+    /// [`EngineError::Refused`] when the policy says no, the candidate is another one or the question has expired;
+    /// [`EngineError::Stale`] when the round does not wait.
     pub async fn approve(
         &self,
         round: &str,
         candidate: &str,
-        actor: &str,
+        actor: impl Into<Actor>,
         bind: &Bindings,
     ) -> Result<RoundReport, EngineError> {
-        if self.is_expired(round).await? {
-            self.end_waiting(round, Event::Expired, bind).await?;
+        let (candidate, why, at_ms) = (candidate.to_owned(), None, Some(self.now_ms()));
+        let said = PersonSaid { actor: actor.into(), candidate, why, at_ms };
+        if self.is_expired_by_row(round).await? {
+            self.expire(round, bind).await?;
             return Err(EngineError::Stale("the question has expired; silence is a no".to_owned()));
         }
-        let said = PersonSaid { actor: actor.to_owned(), candidate: candidate.to_owned(), why: None };
-        self.end_waiting(round, Event::Approved(said), bind).await
+        let answered = self.end_waiting(round, Event::Approved(said), bind).await;
+        if let Err(EngineError::Refused(Refusal::Expired { .. })) = &answered {
+            self.expire(round, bind).await?;
+        }
+        answered
     }
 
     /// Ends a waiting round with a no.
     ///
     /// # Errors
-    /// [`EngineError::Stale`] when the round does not wait.
-    pub async fn deny(&self, round: &str, actor: &str, why: &str, bind: &Bindings) -> Result<RoundReport, EngineError> {
-        let said = PersonSaid { actor: actor.to_owned(), candidate: String::new(), why: Some(why.to_owned()) };
+    /// [`EngineError::Refused`] when the person may not answer, [`EngineError::Stale`] when the round does not wait.
+    pub async fn deny(
+        &self,
+        round: &str,
+        actor: impl Into<Actor>,
+        why: &str,
+        bind: &Bindings,
+    ) -> Result<RoundReport, EngineError> {
+        let (candidate, why, at_ms) = (String::new(), Some(why.to_owned()), Some(self.now_ms()));
+        let said = PersonSaid { actor: actor.into(), candidate, why, at_ms };
         self.end_waiting(round, Event::Denied(said), bind).await
     }
 
@@ -46,8 +61,12 @@ impl Engine {
     ///
     /// # Errors
     /// When the record cannot be kept.
-    pub async fn expire(&self, round: &str, bind: &Bindings) -> Result<RoundReport, EngineError> {
-        self.end_waiting(round, Event::Expired, bind).await
+    pub async fn expire(
+        &self,
+        round: &str,
+        bind: &Bindings,
+    ) -> Result<RoundReport, EngineError> {
+        self.end_waiting(round, Event::Expired(Expired { at_ms: Some(self.now_ms()) }), bind).await
     }
 
     /// Rounds whose question has expired.
@@ -61,7 +80,11 @@ impl Engine {
         Ok(late.map(|row| row.round).collect())
     }
 
-    async fn is_expired(&self, round: &str) -> Result<bool, EngineError> {
+    /// Rounds of earlier builds do not know how long they wait; the row of their question does.
+    async fn is_expired_by_row(&self, round: &str) -> Result<bool, EngineError> {
+        if self.recorded(round).await?.round.facts().window.is_some() {
+            return Ok(false);
+        }
         let question = self.store.inbox_item(&question_id(round)).await?;
         Ok(question.is_some_and(|row| row.closed_ms.is_none() && row.expires_ms.is_some_and(|at| at <= self.now_ms())))
     }

@@ -4,7 +4,7 @@ use crate::git::GitError;
 use crate::places::PlaceError;
 use crate::store::StoreError;
 use crate::workspace::WorkspaceError;
-use loopwright_core::round::Misfit;
+use loopwright_core::round::{Misfit, Refusal, StepError};
 
 /// Why the engine could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -70,6 +70,9 @@ pub enum EngineError {
     /// An answer that does not fit what waits.
     #[error("{0}")]
     Stale(String),
+    /// The approval policy refuses a person's answer; the round still waits.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// A suspended round cannot go on: its workspace is not there any more.
     #[error("the work that was kept of round `{0}` is gone")]
     WorkGone(String),
@@ -115,4 +118,16 @@ pub enum EngineError {
     /// The random source of the system is not there.
     #[error("read random bytes")]
     Random(#[source] std::io::Error),
+}
+
+impl EngineError {
+    /// The error of a record that cannot be folded. An answer that is on record was accepted once, so a refusal is damage too.
+    #[must_use]
+    pub fn of_record(round: &str, error: StepError) -> Self {
+        let round = round.to_owned();
+        match error {
+            StepError::Misfit(source) => Self::History { round, source },
+            StepError::Refused(refusal) => Self::Unreadable { round, why: refusal.to_string() },
+        }
+    }
 }

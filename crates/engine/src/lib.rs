@@ -125,6 +125,7 @@ pub use error::EngineError;
 pub use known_secrets::KnownSecrets;
 pub use loop_engine::{BuildError, LoopEngine, LoopEngineBuilder};
 pub use loopwright_core::BoxFuture;
+pub use loopwright_core::actor::{Actor, ActorIdentity};
 pub use loopwright_core::budget::{self, BudgetLimit, BudgetState, TokenBudget};
 pub use loopwright_core::deliver;
 pub use loopwright_core::dispatch::{Limits, LoopKey};

@@ -7,15 +7,16 @@ use crate::events::{EventKind, EventSink};
 use crate::executor::ExecutorOutlet;
 use crate::live::By;
 use crate::proc::Cancel;
-use crate::round::{Bindings, Fallback, Outlet, Run, RunRequest};
+use crate::round::{Bindings, Outlet, RoleAgents, Run, RunRequest};
 use crate::sink::LoopSink;
+use loopwright_core::actor::Actor;
 use loopwright_core::budget::Reservation;
 use loopwright_core::deliver::Deliver;
 use loopwright_core::executor::ActionExecutor;
 use loopwright_core::human_gate::{HumanGate, default_gate_for};
 use loopwright_core::report::RoundReport;
 use loopwright_core::round::Round;
-use loopwright_core::spec::{CheckMode, CheckedSpec, LoopSpec, Problems};
+use loopwright_core::spec::{CheckMode, CheckedSpec, LoopSpec, Problems, Role};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -38,7 +39,7 @@ pub struct LoopEngineBuilder {
     spec: LoopSpec,
     maker: Option<Arc<dyn Agent>>,
     checker: Option<Arc<dyn Agent>>,
-    fallback: Fallback,
+    fallback: RoleAgents,
     gate: Option<Arc<dyn HumanGate>>,
     outlet: Outlet,
     events: Vec<Arc<dyn EventSink>>,
@@ -68,7 +69,7 @@ impl LoopEngine {
             spec,
             maker: None,
             checker: None,
-            fallback: Fallback::default(),
+            fallback: RoleAgents::default(),
             gate: None,
             outlet: Outlet::ApprovalOnly,
             events: Vec::new(),
@@ -120,12 +121,17 @@ impl LoopEngine {
         Ok(self.told(report))
     }
 
-    /// Lets a waiting round's candidate out and delivers it. The answer binds the candidate that was seen: take it from the
+    /// Approves a waiting round's candidate, and delivers it once enough people have. The answer binds the candidate that was seen: take it from the
     /// report that was looked at.
     ///
     /// # Errors
-    /// When nothing waits under that id or the candidate is another one.
-    pub async fn approve(&self, round: &str, candidate: &str, actor: &str) -> Result<RoundReport, EngineError> {
+    /// When nothing waits under that id, or the loop's approval policy refuses the answer.
+    pub async fn approve(
+        &self,
+        round: &str,
+        candidate: &str,
+        actor: impl Into<Actor>,
+    ) -> Result<RoundReport, EngineError> {
         let report = self.engine.approve(round, candidate, actor, &self.bind).await?;
         Ok(self.told(report))
     }
@@ -133,8 +139,8 @@ impl LoopEngine {
     /// Ends a waiting round with a no.
     ///
     /// # Errors
-    /// When nothing waits under that id.
-    pub async fn deny(&self, round: &str, actor: &str, why: &str) -> Result<RoundReport, EngineError> {
+    /// When nothing waits under that id, or the person may not answer.
+    pub async fn deny(&self, round: &str, actor: impl Into<Actor>, why: &str) -> Result<RoundReport, EngineError> {
         let report = self.engine.deny(round, actor, why, &self.bind).await?;
         Ok(self.told(report))
     }
@@ -185,14 +191,14 @@ impl LoopEngineBuilder {
     /// Binds a further agent that takes over from the maker while those before it are kept from work.
     #[must_use]
     pub fn maker_fallback(mut self, agent: impl Agent + 'static) -> Self {
-        self.fallback.maker.push(Arc::new(agent));
+        self.fallback.add(Role::Maker, Arc::new(agent));
         self
     }
 
     /// Binds a further agent that takes over from the checker.
     #[must_use]
     pub fn checker_fallback(mut self, agent: impl Agent + 'static) -> Self {
-        self.fallback.checker.push(Arc::new(agent));
+        self.fallback.add(Role::Checker, Arc::new(agent));
         self
     }
 
@@ -254,17 +260,18 @@ impl LoopEngineBuilder {
     pub fn build_on(self, engine: Engine, repo: impl Into<PathBuf>) -> Result<LoopEngine, BuildError> {
         let level = self.spec.level;
         let spec = self.spec.check().map_err(BuildError::Spec)?;
-        let checker = match (spec.check, self.checker) {
-            (CheckMode::Required, None) => return Err(BuildError::NoAgent("checker")),
-            (_, checker) => checker,
+        if self.checker.is_none() && spec.check == CheckMode::Required {
+            return Err(BuildError::NoAgent("checker"));
+        }
+        let maker = self.maker.ok_or(BuildError::NoAgent("maker"))?;
+        let chain = |first: Option<Arc<dyn Agent>>, role| {
+            first.into_iter().chain(self.fallback.chain(role).iter().cloned()).collect()
         };
-        let bind = Bindings {
-            maker: self.maker.ok_or(BuildError::NoAgent("maker"))?,
-            checker,
-            fallback: self.fallback,
-            gate: self.gate.unwrap_or_else(|| default_gate_for(level).into()),
-            outlet: self.outlet,
-        };
+        let agents = RoleAgents::default()
+            .with_chain(Role::Maker, chain(Some(maker), Role::Maker))
+            .with_chain(Role::Checker, chain(self.checker, Role::Checker));
+        let bind =
+            Bindings { agents, gate: self.gate.unwrap_or_else(|| default_gate_for(level).into()), outlet: self.outlet };
         let engine = engine.with_own_events();
         self.events.into_iter().for_each(|sink| engine.events().attach(sink).keep());
         Ok(LoopEngine { engine, spec, repo: repo.into(), bind, sinks: self.sinks, cancel: self.cancel })

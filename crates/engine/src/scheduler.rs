@@ -11,14 +11,14 @@ use crate::events::{AttachedSink, EventKind, LiveEvent};
 use crate::git::UserRepo;
 use crate::loop_engine::LoopEngine;
 use crate::proc::Cancel;
-use crate::round::{Bindings, Fallback, Outlet, RunRequest};
+use crate::round::{Bindings, Outlet, RoleAgents, RunRequest};
 use crate::takeover::Rebind;
 use loopwright_core::BoxFuture;
 use loopwright_core::cadence::CadenceProblem;
 use loopwright_core::dispatch::{Entry, Limits, LoopKey};
 use loopwright_core::human_gate::default_gate_for;
 use loopwright_core::round::Started;
-use loopwright_core::spec::CheckMode;
+use loopwright_core::spec::{CheckMode, Role};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -228,8 +228,8 @@ impl Registry {
     fn entry(&self, repo: &str, one: &LoopEngine) -> Result<Entry, CadenceProblem> {
         let mut entry = Entry::of(&one.spec, repo, &self.zone)?;
         if entry.agents.is_empty() {
-            let players = [Some(&one.bind.maker), one.bind.checker.as_ref()];
-            entry.agents = players.into_iter().flatten().map(|agent| Arc::from(agent.name())).collect();
+            let first = |role| one.bind.agents.chain(role).first();
+            entry.agents = Role::ALL.into_iter().filter_map(first).map(|agent| Arc::from(agent.name())).collect();
             entry.agents.dedup();
         }
         Ok(entry)
@@ -276,13 +276,11 @@ impl Rebind for Registry {
 fn unregistered(started: &Started) -> Bindings {
     let what = format!("the loop `{}` is not registered with this scheduler", started.spec.name);
     let absent = Arc::new(Absent::new("unregistered", &what, "register it before the scheduler starts"));
-    Bindings {
-        maker: Arc::clone(&absent) as _,
-        checker: (started.spec.check == CheckMode::Required).then_some(absent as _),
-        fallback: Fallback::default(),
-        gate: default_gate_for(started.spec.level).into(),
-        outlet: Outlet::ApprovalOnly,
+    let mut agents = RoleAgents::default().with(Role::Maker, Arc::clone(&absent) as _);
+    if started.spec.check == CheckMode::Required {
+        agents.add(Role::Checker, absent);
     }
+    Bindings { agents, gate: default_gate_for(started.spec.level).into(), outlet: Outlet::ApprovalOnly }
 }
 
 /// Tells the sinks of each round, until the daemon has ended. What cannot be read is on record and in nobody's letter box.

@@ -9,7 +9,7 @@ use crate::proc::Cancel;
 use crate::round::Bindings;
 use crate::store::StoreError;
 use loopwright_core::outcome::RoundOutcome;
-use loopwright_core::round::{Broke, Event, Phase, Round, Started};
+use loopwright_core::round::{Broke, Event, Expired, Phase, Round, Started};
 use loopwright_core::worded;
 
 /// Binds recorded rounds to agents again.
@@ -107,7 +107,8 @@ impl Engine {
     /// Closes an expired question with the no of silence.
     pub(crate) async fn let_expire(&self, id: &str, rebind: &dyn Rebind) -> Result<Round, EngineError> {
         let (engine, bind) = rebind.rebind(self, &self.recorded(id).await?.round.facts().started);
-        engine.answer_by(id, Event::Expired, &bind, &Cancel::new(), By::Dispatcher).await
+        let expired = Event::Expired(Expired { at_ms: Some(self.now_ms()) });
+        engine.answer_by(id, expired, &bind, &Cancel::new(), By::Dispatcher).await
     }
 }
 

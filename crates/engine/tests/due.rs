@@ -8,7 +8,8 @@ use loopwright::clock::SteppingClock;
 use loopwright::forget::Forget;
 use loopwright::gc::{GcMode, Retention};
 use loopwright::proc::Cancel;
-use loopwright::round::{Bindings, DueRecord, Fallback, Heard, Outlet, RunRequest};
+use loopwright::round::{Bindings, DueRecord, Heard, Outlet, RoleAgents, RunRequest};
+use loopwright::spec::Role;
 use loopwright::store::{Aged, Change, MemoryRow, ReceiptRow, ReceiptsQuery, ScheduleRow, SignalRow, StoreErrorKind};
 use loopwright::{AlwaysEscalate, Engine, EngineError, RoundOutcome, RoundReport, Settings};
 use std::sync::Arc;
@@ -125,9 +126,9 @@ fn bound(maker: impl Fn(&Invocation) -> AgentOutcome + Send + Sync + 'static) ->
     let maker = puppet(maker);
     let calls = maker.calls();
     let bind = Bindings {
-        maker: Arc::new(maker),
-        checker: Some(Arc::new(judge_report("pass", 5))),
-        fallback: Fallback::default(),
+        agents: RoleAgents::default()
+            .with(Role::Maker, Arc::new(maker))
+            .with(Role::Checker, Arc::new(judge_report("pass", 5))),
         gate: Arc::new(AlwaysEscalate),
         outlet: Outlet::LocalForge,
     };
@@ -317,7 +318,8 @@ async fn what_an_accepted_round_noted_is_shown_to_the_next_maker_as_data_and_to_
         judge_report("pass", 5).play(invocation)
     });
     let judged = checker.calls();
-    let second = Bindings { checker: Some(Arc::new(checker)), ..bind };
+    let agents = bind.agents.clone().with_chain(Role::Checker, vec![Arc::new(checker)]);
+    let second = Bindings { agents, ..bind };
     house.run(house.request(), &second).await.expect("a round");
     let (maker, checker) = (&calls.all()[1], &judged.all()[0]);
     let line = format!("fact `port` (maker, round {}): the tests need 8080", first.round);
@@ -331,7 +333,8 @@ async fn what_an_accepted_round_noted_is_shown_to_the_next_maker_as_data_and_to_
 async fn what_a_rejected_round_noted_is_not_kept_but_its_failure_is_until_it_works() {
     let house = House::new().await;
     let (accepted, _) = notes(NOTED);
-    let rejected = Bindings { checker: Some(Arc::new(judge_report("fail", 1))), ..accepted.clone() };
+    let agents = accepted.agents.clone().with_chain(Role::Checker, vec![Arc::new(judge_report("fail", 1))]);
+    let rejected = Bindings { agents, ..accepted.clone() };
     let report = house.run(house.request(), &rejected).await.expect("a round");
     assert_eq!(report.outcome, Some(RoundOutcome::Rejected));
     let rows = house.remembered().await;

@@ -4,10 +4,12 @@ mod common;
 
 use common::*;
 use loopwright::agents::Command;
-use loopwright::spec::{ActionKind, SandboxMode};
+use loopwright::round::Refusal;
+use loopwright::spec::{ActionKind, ApprovalRule, SandboxMode};
+use loopwright::store::InboxQuery;
 use loopwright::{
-    ActionError, ActionReceipt, AllowlistGate, BuildError, CallbackActionExecutor, EngineError, LoopEngine, LoopLevel,
-    LoopSpec, ProposedAction, RoundOutcome,
+    ActionError, ActionReceipt, Actor, AllowlistGate, BuildError, CallbackActionExecutor, EngineError, LoopEngine,
+    LoopLevel, LoopSpec, ProposedAction, RoundOutcome, RoundReport,
 };
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -68,14 +70,45 @@ async fn loop_opens_no_more_pull_requests_than_open_max_until_a_person_closes_on
     engine.run_once().await.expect_err("two are open again");
 }
 
+/// The policy is the engine's: an embedder has no way around it.
 #[tokio::test]
-async fn an_answer_to_another_candidate_or_a_second_answer_is_stale() {
+async fn the_library_keeps_to_approvers_quorum_and_separation() {
+    let world = World::new();
+    let mut spec = ungated();
+    spec.approvers = vec!["ada".to_owned(), "grace".to_owned(), "library".to_owned()];
+    spec.approvals = ApprovalRule { quorum: 2, separate: true };
+    let loop_builder = LoopEngine::builder(spec).maker(mender()).checker(judge("pass", 5)).with_local_forge();
+    let engine = world.build(loop_builder).await;
+    let waiting = engine.run_once().await.expect("a round");
+    let (round, candidate) = (&waiting.round, waiting.candidate.clone().expect("a candidate"));
+    let refused = |answer: Result<RoundReport, EngineError>| match answer {
+        Err(EngineError::Refused(refusal)) => refusal,
+        other => panic!("it was not refused: {other:?}"),
+    };
+    let stranger = refused(engine.approve(round, &candidate, "mallory").await);
+    assert!(matches!(&stranger, Refusal::NotAnApprover { actor, .. } if actor == "mallory"), "{stranger}");
+    assert_eq!(stranger.approvers(), ["ada", "grace", "library"]);
+    assert!(matches!(refused(engine.deny(round, "mallory", "no").await), Refusal::NotAnApprover { .. }));
+    let starter = refused(engine.approve(round, &candidate, "library").await);
+    assert!(matches!(starter, Refusal::StartedIt { .. }), "{starter}");
+    let first = engine.approve(round, &candidate, Actor::user("ada", 7)).await.expect("ada may");
+    assert_eq!(first.outcome, Some(RoundOutcome::Escalated), "{}", first.render());
+    let inbox = engine.engine().store().inbox(InboxQuery::Open(10)).await.expect("the inbox reads");
+    assert!(inbox[0].summary.contains("approved by ada (1 of 2)"), "{:?}", inbox[0]);
+    let again = refused(engine.approve(round, &candidate, Actor::user("ada", 7)).await);
+    assert!(matches!(again, Refusal::Repeated { count: 1, quorum: 2, .. }), "{again}");
+    let shipped = engine.approve(round, &candidate, "grace").await.expect("grace may");
+    assert_eq!(shipped.outcome, Some(RoundOutcome::Shipped), "{}", shipped.render());
+}
+
+#[tokio::test]
+async fn an_answer_to_another_candidate_is_refused_and_a_second_answer_is_stale() {
     let world = World::new();
     let engine = world.build(builder().with_local_forge()).await;
     let waiting = engine.run_once().await.expect("a round");
     let candidate = waiting.candidate.clone().expect("a candidate");
     let other = engine.approve(&waiting.round, "another", "ada").await.expect_err("another candidate");
-    assert!(matches!(other, EngineError::Stale(_)), "{other}");
+    assert!(matches!(other, EngineError::Refused(Refusal::Stale)), "{other}");
     engine.approve(&waiting.round, &candidate, "ada").await.expect("it still waits");
     let again = engine.approve(&waiting.round, &candidate, "ada").await.expect_err("it is over");
     assert!(matches!(again, EngineError::Stale(_)), "{again}");
@@ -171,7 +204,7 @@ async fn a_doubt_ends_when_a_person_has_looked_and_says_it_is_there() {
     let (engine, report) = doubtful(&world).await;
     assert_eq!(open_questions(&engine).await, ["in-doubt"]);
     let other = engine.approve(&report.round, "another candidate", "ada").await;
-    assert!(matches!(other, Err(loopwright::EngineError::Stale(_))), "{other:?}");
+    assert!(matches!(other, Err(EngineError::Refused(Refusal::Stale))), "{other:?}");
     let candidate = report.candidate.clone().expect("a candidate");
     let settled = engine.approve(&report.round, &candidate, "ada").await.expect("it is in doubt");
     assert_eq!(settled.outcome, Some(RoundOutcome::Shipped), "{}", settled.render());

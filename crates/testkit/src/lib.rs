@@ -17,6 +17,7 @@ pub mod redact;
 pub mod repo;
 mod skip;
 pub mod tripwires;
+pub mod user;
 pub mod wait;
 
 pub use canary::Canary;

@@ -3,7 +3,7 @@
 
 use crate::error::CommandError;
 use loopwright::agents::{self, Absent, Agent, AgentError, Command, DRIVEN, Scripted};
-use loopwright::round::{Bindings, Fallback, Outlet};
+use loopwright::round::{Bindings, Outlet, RoleAgents};
 use loopwright::{AllowlistGate, AlwaysEscalate, HumanGate, LoopLevel};
 use loopwright_core::spec::{ActionKind, AgentSpec, AgentUse, CheckMode, LoopSpec, Role};
 use std::path::{Path, PathBuf};
@@ -11,19 +11,21 @@ use std::sync::Arc;
 
 /// What a loop is bound to, read from its working copy. Programs of agents are looked for on `path`.
 pub(super) fn of(spec: &LoopSpec, work_tree: &Path, path: &[PathBuf]) -> Result<Bindings, CommandError> {
-    let makers = chain(spec, Role::Maker, work_tree, path)?;
+    let mut makers = chain(spec, Role::Maker, work_tree, path)?;
+    if makers.is_empty() {
+        makers.push(first_installed(work_tree, path));
+    }
     let checkers = match spec.check {
         CheckMode::None => Vec::new(),
-        // The same agents, fresh: each start is a process of its own, and a script goes on where the maker stopped.
-        CheckMode::Required if spec.chain(Role::Checker) == spec.chain(Role::Maker) => makers.clone(),
-        CheckMode::Required => chain(spec, Role::Checker, work_tree, path)?,
+        CheckMode::Required => match chain(spec, Role::Checker, work_tree, path)? {
+            // The one default across roles: a checker that the loop does not name is the maker's agents, fresh. Each start
+            // is a process of its own, and a script resumes where the maker stopped.
+            checkers if checkers.is_empty() || spec.chain(Role::Checker) == spec.chain(Role::Maker) => makers.clone(),
+            checkers => checkers,
+        },
     };
-    let (maker, makers) = first(makers);
-    let (checker, checkers) = first(checkers);
-    let maker = maker.unwrap_or_else(|| first_installed(work_tree, path));
-    let checker = checker.or_else(|| (spec.check == CheckMode::Required).then(|| Arc::clone(&maker)));
-    let fallback = Fallback { maker: makers, checker: checkers };
-    Ok(Bindings { maker, checker, fallback, gate: gate(spec), outlet: outlet(spec)? })
+    let agents = RoleAgents::default().with_chain(Role::Maker, makers).with_chain(Role::Checker, checkers);
+    Ok(Bindings { agents, gate: gate(spec), outlet: outlet(spec)? })
 }
 
 /// The agents of a role in the order in which they are tried.
@@ -34,20 +36,13 @@ fn chain(spec: &LoopSpec, role: Role, work_tree: &Path, path: &[PathBuf]) -> Res
 /// Agents in the order in which they are tried.
 type Chain = Vec<Arc<dyn Agent>>;
 
-fn first(mut chain: Chain) -> (Option<Arc<dyn Agent>>, Chain) {
-    if chain.is_empty() {
-        return (None, chain);
-    }
-    (Some(chain.remove(0)), chain)
-}
-
 /// What a recorded round is bound to when its agents have gone since.
 pub(super) fn vanished(spec: &LoopSpec, error: &CommandError) -> Bindings {
     let hint = error.hints.first().map_or("", String::as_str);
     let agent: Arc<dyn Agent> = Arc::new(Absent::new("vanished", &error.text, hint));
-    let checker = (spec.check == CheckMode::Required).then(|| Arc::clone(&agent));
-    let fallback = Fallback::default();
-    Bindings { maker: agent, checker, fallback, gate: gate(spec), outlet: Outlet::LocalForge }
+    let checkers = if spec.check == CheckMode::Required { vec![Arc::clone(&agent)] } else { Vec::new() };
+    let agents = RoleAgents::default().with(Role::Maker, agent).with_chain(Role::Checker, checkers);
+    Bindings { agents, gate: gate(spec), outlet: Outlet::LocalForge }
 }
 
 fn agent(spec: &AgentSpec, work_tree: &Path, path: &[PathBuf]) -> Result<Arc<dyn Agent>, CommandError> {

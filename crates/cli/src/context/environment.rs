@@ -26,8 +26,6 @@ pub(crate) struct Environment {
     pub(crate) home: Option<PathBuf>,
     /// `PATH`.
     pub(crate) path: OsString,
-    /// `USER`, else `LOGNAME`: who answers and starts rounds, as far as the record is concerned.
-    pub(crate) user: Option<String>,
     /// Every variable, for the engine to know what may not leave; a name or value that is no text is left out.
     pub(crate) secrets: KnownSecrets,
     /// `NO_COLOR` is set.
@@ -55,7 +53,6 @@ impl Environment {
             xdg_state: absolute("XDG_STATE_HOME"),
             home: absolute("HOME"),
             path: variable("PATH").unwrap_or_default(),
-            user: text("USER").or_else(|| text("LOGNAME")),
             secrets: secrets(),
             no_colour: variable("NO_COLOR").is_some(),
             tz: text("TZ"),

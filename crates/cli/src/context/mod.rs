@@ -15,6 +15,7 @@ mod loops;
 mod objections;
 pub(crate) mod prompts;
 mod providers;
+mod user;
 mod webhooks;
 mod zone;
 
@@ -34,13 +35,11 @@ use crate::control::Hands;
 use crate::error::CommandError;
 use crate::output::{Colour, Form, Line, Output};
 use crate::progress::Telling;
+use loopwright::Actor;
 use loopwright::git::{Git, UserRepo};
 use loopwright::seam::Seam;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// The longest name of a person that is recorded.
-const ACTOR_MAX: usize = 64;
 
 /// Everything a verb is given besides its own arguments.
 #[derive(Debug)]
@@ -52,6 +51,8 @@ pub(crate) struct Context {
     repo: Option<PathBuf>,
     state: Option<PathBuf>,
     hands: Hands,
+    /// The operating system's user who gave the command.
+    uid: u32,
     /// Set for somebody who goes on for long.
     last_good: Option<Arc<LastGood>>,
 }
@@ -66,12 +67,13 @@ impl Context {
             repo: flags.repo,
             state: flags.state,
             hands: Hands::Own,
+            uid: user::own_uid(),
             last_good: None,
         }
     }
 
-    /// The same for a command that was typed elsewhere and is performed here.
-    pub(crate) fn lent(env: Environment, flags: Global, line: Line, hands: Hands) -> Self {
+    /// The same for a command that another process sent, and that is performed here. The kernel says whose process it is.
+    pub(crate) fn lent(env: Environment, flags: Global, line: Line, hands: Hands, uid: u32) -> Self {
         let (form, colour) = looks(&env, &flags);
         Self {
             out: Output::on_line(line, form, colour),
@@ -79,6 +81,7 @@ impl Context {
             repo: flags.repo,
             state: flags.state,
             hands,
+            uid,
             last_good: None,
         }
     }
@@ -88,14 +91,14 @@ impl Context {
         // The user's own configuration has no say there.
         let env = Environment { config: None, store: None, xdg_config: None, home: None, ..self.env.clone() };
         let (repo, state) = (Some(repo.to_owned()), Some(state.to_owned()));
-        Self { env, out: self.out.twin(), repo, state, hands: Hands::Own, last_good: None }
+        Self { env, out: self.out.twin(), repo, state, hands: Hands::Own, uid: self.uid, last_good: None }
     }
 
     /// The same context with a printer of its own, for something that outlives the command that made it.
     pub(crate) fn twin(&self) -> Self {
         let (repo, state, hands) = (self.repo.clone(), self.state.clone(), self.hands.clone());
-        let last_good = self.last_good.clone();
-        Self { env: self.env.clone(), out: self.out.twin(), repo, state, hands, last_good }
+        let (uid, last_good) = (self.uid, self.last_good.clone());
+        Self { env: self.env.clone(), out: self.out.twin(), repo, state, hands, uid, last_good }
     }
 
     /// The same for somebody who goes on for long: a configuration that breaks keeps its last good form.
@@ -203,24 +206,18 @@ impl Context {
         })
     }
 
-    /// Who starts rounds and answers questions, as far as the record is concerned.
-    pub(crate) fn actor(&self) -> String {
-        let user = self.env.user.clone().unwrap_or_else(account);
-        user.chars().filter(|c| !c.is_control()).take(ACTOR_MAX).collect()
+    /// The person who gave the command: the operating system's user.
+    pub(crate) fn actor(&self) -> Actor {
+        user::actor(self.uid)
+    }
+
+    /// The name of that person, as records keep it.
+    pub(crate) fn actor_name(&self) -> String {
+        self.actor().name().to_owned()
     }
 }
 
 fn looks(env: &Environment, flags: &Global) -> (Form, Colour) {
     let form = if flags.json { Form::Json } else { Form::Text };
     (form, if flags.no_color || env.no_colour { Colour::Never } else { Colour::Terminals })
-}
-
-/// The name of the account the command runs under, where the environment does not say who it is.
-fn account() -> String {
-    let uid = rustix::process::getuid().as_raw();
-    let table = read_bytes(Path::new("/etc/passwd")).unwrap_or_default();
-    let table = String::from_utf8_lossy(&table);
-    let of_uid = |line: &&str| line.split(':').nth(2) == Some(uid.to_string().as_str());
-    let name = table.lines().find(of_uid).and_then(|line| line.split(':').next());
-    name.filter(|name| !name.is_empty()).map_or_else(|| format!("uid {uid}"), str::to_owned)
 }

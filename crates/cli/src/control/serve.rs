@@ -88,14 +88,14 @@ impl Hall {
 
     async fn receive(self: Arc<Self>, stream: UnixStream) {
         // A stranger is not even told that somebody is here.
-        if !stream.peer_cred().is_ok_and(|peer| socket::is_welcome(peer.uid())) {
+        let Some(uid) = stream.peer_cred().ok().map(|peer| peer.uid()).filter(|uid| socket::is_welcome(*uid)) else {
             return;
-        }
+        };
         let (mut from, mut to) = stream.into_split();
         let request = tokio::time::timeout(ARRIVES, wire::receive::<Request>(&mut from)).await;
         let Ok(Ok(Some(request))) = request else { return };
         match self.admit(&request) {
-            Ok((seat, cli)) => self.attend(seat, request, cli, from, to).await,
+            Ok((seat, cli)) => self.attend(seat, request, cli, uid, from, to).await,
             // Whoever left does not need to be told.
             Err(error) => drop(wire::send(&mut to, &Reply::from(error)).await),
         }
@@ -123,6 +123,7 @@ impl Hall {
         seat: OwnedSemaphorePermit,
         request: Request,
         cli: Cli,
+        uid: u32,
         from: OwnedReadHalf,
         mut to: OwnedWriteHalf,
     ) {
@@ -132,7 +133,7 @@ impl Hall {
         let wishes = tokio::spawn(hear_wishes(from, cancel.clone()));
         let (line, heard) = Line::new(request.streams());
         let env = request.environment(&self.shared.env);
-        let cx = Context::lent(env, cli.flags, line, Hands::Lent(Arc::clone(&self.shared), cancel));
+        let cx = Context::lent(env, cli.flags, line, Hands::Lent(Arc::clone(&self.shared), cancel), uid);
         let work = tokio::spawn(perform(cli.verb, cx));
         let begun = wire::send(&mut to, &Reply::Begun { version: VERSION.to_owned() }).await;
         pass_on(heard, &mut to, begun.is_ok()).await;

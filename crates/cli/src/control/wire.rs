@@ -71,7 +71,6 @@ struct Surroundings {
     xdg_state: Option<Words>,
     home: Option<Words>,
     path: Words,
-    user: Option<String>,
     no_colour: bool,
 }
 
@@ -91,7 +90,6 @@ impl Request {
             xdg_state: path(&env.xdg_state),
             home: path(&env.home),
             path: Words::from(env.path.as_os_str()),
-            user: env.user.clone(),
             no_colour: env.no_colour,
         };
         let Streams { out_is_terminal, err_is_terminal, width } = out.streams();
@@ -125,7 +123,6 @@ impl Request {
             xdg_state: path(&around.xdg_state),
             home: path(&around.home),
             path: around.path.clone().into(),
-            user: around.user.clone(),
             no_colour: around.no_colour,
             ..own.clone()
         }

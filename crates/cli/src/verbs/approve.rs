@@ -1,5 +1,5 @@
-//! `approve`: let a waiting candidate out. The answer binds the candidate that the inbox showed, delivers at once and exits
-//! as the delivery went.
+//! `approve`: approve a waiting candidate. The answer binds the candidate that the inbox showed, delivers at once when no
+//! other approval is missing, and exits as the delivery went. The engine decides whether the person may.
 
 use super::Ended;
 use crate::context::Context;
@@ -11,7 +11,6 @@ use crate::view::inbox::answered_by;
 use loopwright::store::{InboxQuery, InboxRow, Store};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
-use loopwright_core::spec::LoopSpec;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -24,11 +23,8 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     let seen = question(cx.reader().await?.as_ref(), &args.id).await?;
     let candidate = seen.candidate.clone().unwrap_or_default();
     let engine = cx.owner(None, &loopwright::proc::Cancel::new()).await?;
-    let recorded = engine.recorded(&seen.round).await?;
-    let actor = cx.actor();
-    permitted(&recorded.round.facts().started.spec, &actor)?;
     let bind = cx.recorded_bindings(&engine, &seen.round).await?;
-    let report = engine.approve(&seen.round, &candidate, &actor, &bind).await;
+    let report = engine.approve(&seen.round, &candidate, cx.actor(), &bind).await;
     engine.close().await?;
     let report = report?;
     cx.out.answer(&report, || page(&report));
@@ -73,16 +69,18 @@ fn not_waiting(round: &str, outcome: &str) -> CommandError {
         .hint(format!("see `loopwright why {round}`"))
 }
 
-fn permitted(spec: &LoopSpec, actor: &str) -> Result<(), CommandError> {
-    if spec.approvers.is_empty() || spec.approvers.iter().any(|name| name == actor) {
-        return Ok(());
-    }
-    let text = format!("`{actor}` may not approve for loop `{}`", spec.name);
-    Err(CommandError::refused(text).hint(format!("its file names {}", spec.approvers.join(", "))))
-}
-
 fn page(report: &RoundReport) -> String {
     let outcome = report.outcome.map_or("running", RoundOutcome::word);
+    let waits = report.outcome == Some(RoundOutcome::Escalated);
+    let partly = report.reasons.last().filter(|reason| waits && reason.code == "approved-in-part");
+    if let Some(reason) = partly {
+        return format!(
+            "{}: round {} of {} waits for more approvals",
+            safe(&reason.text),
+            safe(&report.round),
+            safe(&report.loop_name)
+        );
+    }
     let mut page = format!("{outcome}: round {} of {}\n", safe(&report.round), safe(&report.loop_name));
     for item in &report.outbox {
         let place = item.receipt.as_deref().map_or(String::new(), |place| format!(" at {}", safe(place)));

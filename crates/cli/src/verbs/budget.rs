@@ -91,7 +91,7 @@ async fn raise(args: RaiseArgs, cx: &Context) -> Ended {
     let cancel = cx.cancel(&Running::default());
     let engine = cx.owner(Some(&repo), &cancel).await?;
     let by = Reservation { usd: args.usd.unwrap_or_default(), tokens: args.tokens.unwrap_or(0) };
-    let raise = Raise { repo: repo.id.clone(), loop_name: args.name, round, by, actor: cx.actor() };
+    let raise = Raise { repo: repo.id.clone(), loop_name: args.name, round, by, actor: cx.actor_name() };
     let row = engine.raise(raise).await?;
     let waiting = can_go_on(engine.store().as_ref(), &row).await?;
     engine.close().await?;

@@ -28,7 +28,7 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     let seen = question(cx.reader().await?.as_ref(), &args.id).await?;
     let engine = cx.owner(None, &loopwright::proc::Cancel::new()).await?;
     let bind = cx.recorded_bindings(&engine, &seen.round).await?;
-    let report = engine.deny(&seen.round, &cx.actor(), &args.why, &bind).await;
+    let report = engine.deny(&seen.round, cx.actor(), &args.why, &bind).await;
     engine.close().await?;
     let report = report?;
     cx.out.answer(&report, || format!("denied: round {} of {}", safe(&report.round), safe(&report.loop_name)));

@@ -29,7 +29,7 @@ pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     let cancel = cx.cancel(&Running::default());
     let engine = cx.owner(Some(&repo), &cancel).await?;
     let forget =
-        Forget { repo: repo.id.clone(), loop_name: args.name.clone(), item: args.item.clone(), actor: cx.actor() };
+        Forget { repo: repo.id.clone(), loop_name: args.name.clone(), item: args.item.clone(), actor: cx.actor_name() };
     let forgotten = engine.forget(forget).await;
     engine.close().await?;
     let forgotten = forgotten?;

@@ -33,7 +33,7 @@ pub(crate) struct ResumeArgs {
 
 pub(crate) async fn pause(args: PauseArgs, cx: &Context) -> Ended {
     let (key, entry) = named(cx, &args.name).await?;
-    let (by, why) = (cx.actor(), args.why.chars().take(WHY_MAX).collect::<String>());
+    let (by, why) = (cx.actor_name(), args.why.chars().take(WHY_MAX).collect::<String>());
     match cx.daemon() {
         Some(daemon) => daemon.pause(&key, &by, &why).await?,
         None => {
@@ -56,10 +56,10 @@ pub(crate) async fn resume(args: ResumeArgs, cx: &Context) -> Ended {
     let (key, entry) = asked_or_named(cx, &args.name).await?;
     let (was_paused, waited) = held(cx, &key).await?;
     match cx.daemon() {
-        Some(daemon) => daemon.resume(&key, &cx.actor()).await?,
+        Some(daemon) => daemon.resume(&key, &cx.actor_name()).await?,
         None => {
             let engine = cx.owner(None, &Cancel::new()).await?;
-            let resumed = engine.resume_loop(&key, entry, &cx.actor()).await;
+            let resumed = engine.resume_loop(&key, entry, &cx.actor_name()).await;
             engine.close().await?;
             resumed?;
         }

@@ -55,7 +55,7 @@ async fn go_on(cx: &Context, row: &RoundRow) -> Result<Option<crate::exit::Exit>
     cx.out.note(&format!("goes on    round {} of {}", safe(&row.id), safe(&row.loop_name)));
     let bind = cx.recorded_bindings(&engine, &row.id).await?;
     engine.events().attach(Arc::new(Screen::new(&cx.out, telling, &running))).keep();
-    let told = match engine.go_on(&row.id, &cx.actor(), Reservation::default(), &bind, &cancel).await {
+    let told = match engine.go_on(&row.id, &cx.actor_name(), Reservation::default(), &bind, &cancel).await {
         Ok(report) => tell(cx, &engine, &report, false).await.map(Some),
         Err(EngineError::WorkGone(_)) => gone(cx, &engine, row, &bind).await.map(|()| None),
         Err(error) => Err(error.into()),

@@ -56,7 +56,7 @@ pub(crate) async fn prepared(
 ) -> Result<(Bindings, RunRequest), CommandError> {
     let (spec, inputs) = chosen(cx, repo, name).await?;
     let bind = cx.bindings(&spec, &repo.work_tree)?;
-    Ok((bind, RunRequest { inputs, ..RunRequest::manual(spec, &repo.work_tree, cx.actor()) }))
+    Ok((bind, RunRequest { inputs, ..RunRequest::manual(spec, &repo.work_tree, cx.actor_name()) }))
 }
 
 /// Runs one round with everything around it: signals, recovery, progress, the story, the exit code.

@@ -98,7 +98,7 @@ fn gone(pid: Pid, error: Errno) -> CommandError {
 async fn cancel(cx: &Context, text: &str, why: &str) -> Ended {
     let row = find::round(cx.reader().await?.as_ref(), text).await?;
     let is_cancelled = match cx.daemon() {
-        Some(daemon) => daemon.cancel(&row.id, &format!("{} by {}", why, cx.actor())).await?,
+        Some(daemon) => daemon.cancel(&row.id, &format!("{} by {}", why, cx.actor_name())).await?,
         None => return Err(not_ours(cx, &row.id).await?),
     };
     if !is_cancelled {
@@ -122,7 +122,7 @@ async fn not_ours(cx: &Context, round: &str) -> Result<CommandError, CommandErro
 }
 
 async fn everything(cx: &Context, why: &str) -> Ended {
-    let by = cx.actor();
+    let by = cx.actor_name();
     let stopped = match cx.daemon() {
         Some(daemon) => daemon.freeze(&by, why).await.map_err(CommandError::from),
         None => by_hand(cx, &by, why).await,

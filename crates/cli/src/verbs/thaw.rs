@@ -9,11 +9,11 @@ use serde_json::json;
 
 pub(crate) async fn run(cx: &Context) -> Ended {
     let thawed = match cx.daemon() {
-        Some(daemon) => daemon.thaw(&cx.actor()).await?,
+        Some(daemon) => daemon.thaw(&cx.actor_name()).await?,
         None => {
             let engine = cx.owner(None, &Cancel::new()).await?;
             let thawed = match cx.entries().await {
-                Ok(entries) => engine.thaw_all(entries, &cx.actor()).await.map_err(Into::into),
+                Ok(entries) => engine.thaw_all(entries, &cx.actor_name()).await.map_err(Into::into),
                 Err(error) => Err(error),
             };
             engine.close().await?;

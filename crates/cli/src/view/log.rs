@@ -5,7 +5,7 @@ use super::time;
 use crate::error::CommandError;
 use crate::output::safe;
 use loopwright::store::{Store, StoredEvent};
-use loopwright_core::round::{AgentEnd, DeliveryResult, Event, Probed};
+use loopwright_core::round::{AgentEnd, DeliveryResult, Event, Probed, RoleEnded, RoleResult};
 use loopwright_core::secrets::redact;
 use std::collections::BTreeMap;
 use std::fs;
@@ -67,13 +67,11 @@ impl Log {
     }
 
     fn event(&mut self, event: &StoredEvent, tell: &mut dyn FnMut(&str)) {
-        // What an agent wrote stands before the event of its end.
-        match event.kind.as_str() {
-            "made" => self.transcripts("maker", tell),
-            "checked" => self.transcripts("checker", tell),
-            _ => {}
-        }
         let parsed: Option<Event> = serde_json::from_str(&event.body).ok();
+        // What an agent wrote stands before the event of its end.
+        if let Some(Event::RoleEnded(ended)) = &parsed {
+            self.transcripts(ended.role().word(), tell);
+        }
         let detail = parsed.as_ref().map_or_else(|| "(not readable by this build)".to_owned(), detail);
         let line = format!("{} {:<15} {}", time::clock(event.at_ms), event.kind, safe(&redact(&detail)));
         tell(line.trim_end());
@@ -123,6 +121,16 @@ fn show(path: &Path, name: &str, from: u64, tell: &mut dyn FnMut(&str)) -> std::
     }
 }
 
+fn role_ended(ended: &RoleEnded) -> String {
+    let (role, end) = (ended.role().word(), end(&ended.end));
+    match &ended.result {
+        RoleResult::Maker(_) => {
+            format!("{role}, attempt {}, {end}, {} tokens", ended.attempt, ended.spend.tokens.total())
+        }
+        RoleResult::Checker(checked) => format!("{role}, {end}, {}", judgement(&checked.judgement)),
+    }
+}
+
 /// An event in a few words.
 fn detail(event: &Event) -> String {
     match event {
@@ -135,19 +143,16 @@ fn detail(event: &Event) -> String {
         Event::Probed(Probed::Failed { text }) => text.clone(),
         Event::Isolated(isolated) => format!("base {}", isolated.base),
         Event::Baselined(baselined) => gates(&baselined.results),
-        Event::MakerStarted(start) | Event::CheckerStarted(start) => {
-            format!("attempt {} with {}", start.attempt, start.agent)
+        Event::RoleStarted(start) => {
+            format!("{}, attempt {} with {}", start.role.word(), start.attempt, start.agent)
         }
-        Event::Made(made) => {
-            format!("attempt {}, {}, {} tokens", made.attempt, end(&made.end), made.spend.tokens.total())
-        }
+        Event::RoleEnded(ended) => role_ended(ended),
         Event::Sealed(sealed) => format!("{} files, candidate {}", sealed.changes.len(), sealed.candidate),
         Event::Gated(gated) => gates(&gated.results),
-        Event::Checked(checked) => format!("{}, {}", end(&checked.end), judgement(&checked.judgement)),
         Event::Decided { decision } => if decision.is_auto() { "proceeds" } else { "a person must look" }.to_owned(),
         Event::Approved(said) => format!("by {}", said.actor),
         Event::Denied(said) => format!("by {}: {}", said.actor, said.why.as_deref().unwrap_or_default()),
-        Event::Expired => "nobody answered in time".to_owned(),
+        Event::Expired(_) => "nobody answered in time".to_owned(),
         Event::Delivered(delivered) => delivery(&delivered.result),
         Event::Recorded(recorded) => recorded.report.clone().unwrap_or_default(),
         Event::Ceiling(ceiling) => ceiling.text.clone(),

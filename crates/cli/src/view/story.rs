@@ -50,7 +50,7 @@ impl Story {
             |why: serde_json::Error| EngineError::Unreadable { round: self.id.clone(), why: why.to_string() };
         let parsed = parsed.collect::<Result<Vec<_>, _>>().map_err(unreadable)?;
         let told = history::render(&parsed);
-        let told = told.map_err(|source| EngineError::History { round: self.id.clone(), source })?;
+        let told = told.map_err(|error| EngineError::of_record(&self.id, error))?;
         Ok(told.lines().map(str::to_owned).collect())
     }
 }

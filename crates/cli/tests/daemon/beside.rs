@@ -1,7 +1,7 @@
 //! Commands beside a daemon: the daemon performs them, and nobody can tell the difference.
 
 use crate::world::{LONG, World};
-use loopwright_testkit::wait;
+use loopwright_testkit::{user, wait};
 use std::os::unix::fs::PermissionsExt as _;
 
 #[test]
@@ -184,4 +184,25 @@ fn another_build_is_told_what_to_do_and_another_user_is_not_answered() {
     let Some(own) = asked_by(0, &socket) else { return loopwright_testkit::skip("setpriv is not here") };
     assert!(own.contains("this command is 0.0.9") && own.contains(&format!("kill {}", daemon.pid())), "{own}");
     assert_eq!(asked_by(65534, &socket).as_deref(), Some("<>"), "a stranger was answered");
+}
+
+/// The daemon asks the kernel whose process the command is. What the command says of itself does not count.
+#[test]
+fn another_name_in_the_environment_passes_for_nobody_beside_a_daemon() {
+    let world = World::new();
+    world.add("strict", "level: L2\nattempts: 1\noutput: [pull-request]\napprovers: [grace]\n", crate::world::FIX);
+    world.repo.commit("strict");
+    let daemon = world.up();
+    let report = world.run("run strict --json").code(10).json();
+    let round = report["round"].as_str().expect("a report names its round").to_owned();
+    assert_eq!(report["actor"], user::name());
+    for line in [format!("approve {round}"), format!("deny {round} --why no")] {
+        let mut command = world.env.command(world.repo.path());
+        let ran = command.args(line.split(' ')).env("USER", "grace").env("LOGNAME", "grace").output();
+        let ran = ran.expect("the program runs");
+        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert_eq!(ran.status.code(), Some(15), "{said}");
+        assert!(said.contains(&format!("`{}` may not", user::name())), "{said}");
+    }
+    daemon.stop();
 }

@@ -1,7 +1,7 @@
 //! What a daemon starts by itself, what it leaves behind, and what stops it.
 
 use crate::world::{Daemon, LONG, REPORT, World};
-use loopwright_testkit::wait;
+use loopwright_testkit::{user, wait};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -193,7 +193,7 @@ fn stop_all_holds_over_a_restart_until_thaw() {
     daemon.wait_for("start     beat");
     let stopped = world.run("stop --all --why lunch").success();
     assert!(stopped.stdout().contains("loopwright thaw"), "{}", stopped.stdout());
-    daemon.wait_for("stopped   everything, by ada: lunch");
+    daemon.wait_for(&format!("stopped   everything, by {}: lunch", user::name()));
     daemon.wait_for("skip      beat stopped");
     daemon.stop();
     assert!(world.env.state().join("STOP").is_file());
@@ -228,7 +228,7 @@ fn the_file_stop_stops_everything_with_and_without_a_daemon() {
     let ticked = world.json("tick");
     assert_eq!(ticked["rounds"].as_array().map(Vec::len), Some(0), "{ticked}");
     let refused = world.run("run look").code(15);
-    assert!(refused.stderr().contains("everything is stopped by ada"), "{}", refused.stderr());
+    assert!(refused.stderr().contains(&format!("everything is stopped by {}", user::name())), "{}", refused.stderr());
     assert_eq!(world.json("thaw")["thawed"], true);
     assert_eq!(world.run("run look --json").success().json()["outcome"], "reported");
 }
@@ -269,7 +269,7 @@ fn one_round_is_cancelled_by_its_id_and_the_daemon_goes_on() {
     daemon.wait_for(&format!("end       hang round {round}: cancelled"));
     let report = world.json(&format!("show {round}"));
     assert_eq!((&report["outcome"], &report["exit"]), (&"cancelled".into(), &130.into()));
-    assert_eq!(report["reasons"][0]["text"], "stopped manually by ada");
+    assert_eq!(report["reasons"][0]["text"], format!("stopped manually by {}", user::name()));
     daemon.stop();
 }
 

@@ -29,7 +29,7 @@ pub(crate) struct World {
 impl World {
     /// A repository with the L2 loop `fix`, by hand only, and the L1 loop `look`, by hand only.
     pub(crate) fn new() -> Self {
-        let env = TestEnv::of_program(env!("CARGO_BIN_EXE_loopwright")).with_env("USER", "ada");
+        let env = TestEnv::of_program(env!("CARGO_BIN_EXE_loopwright"));
         let repo = env.repo("repo");
         repo.write("calc.sh", "#!/bin/sh\necho $(( $1 - $2 ))\n");
         let world = Self { env, repo };

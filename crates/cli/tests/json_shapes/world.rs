@@ -47,7 +47,7 @@ verdict escalate correctness=3@item:issue-comment-7.md:1
 impl World {
     /// A repository with a wrong sum, a test that says so, and four loops.
     pub(crate) fn new() -> Self {
-        let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright")).with_env("USER", "ada");
+        let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
         let repo = env.repo("repo");
         repo.write("calc.sh", "#!/bin/sh\necho $(( $1 - $2 ))\n");
         repo.write_executable("test.sh", "#!/bin/sh\necho tests=1\n[ \"$(sh calc.sh 2 3)\" = 5 ]\n");

@@ -1,7 +1,7 @@
 //! People's answers: approve, deny, silence, and ids that mean nothing.
 
 use super::fixture::{FIX, Place, keys};
-use loopwright_testkit::TestEnv;
+use loopwright_testkit::{TestEnv, user};
 
 #[test]
 fn waiting_round_is_listed_approved_and_then_shown_as_shipped() {
@@ -28,7 +28,7 @@ fn waiting_round_is_listed_approved_and_then_shown_as_shipped() {
     assert_eq!((&shown["outcome"], &shown["exit"]), (&"shipped".into(), &0.into()));
     assert_eq!(shown["candidate"], item["candidate"]);
     assert_eq!(shown["outbox"][0]["state"], "sent");
-    assert!(shown["reasons"].to_string().contains("approved by ada"), "{shown}");
+    assert!(shown["reasons"].to_string().contains(&format!("approved by {}", user::name())), "{shown}");
     let receipt = shown["outbox"][0]["receipt"].as_str().expect("a receipt says where").to_owned();
     assert!(std::path::Path::new(&receipt).is_file(), "{receipt}");
     assert_eq!(place.run("inbox --json").success().json()["items"].as_array().map(Vec::len), Some(0));
@@ -80,7 +80,10 @@ fn denied_round_is_rejected_with_the_reason_and_nothing_leaves() {
     assert_eq!(shown["reasons"].as_array().expect("reasons").last().expect("one")["code"], "denied");
     assert_eq!(shown["outbox"][0]["state"], "refused");
     let page = place.run(&format!("show {round}")).success().stdout();
-    assert!(page.contains(r"denied by ada: not like this\u{1b}[2J") && !page.contains('\u{1b}'), "{page}");
+    assert!(
+        page.contains(&format!(r"denied by {}: not like this\u{{1b}}[2J", user::name())) && !page.contains('\u{1b}'),
+        "{page}"
+    );
     assert!(!place.env.state().join("forge").join("pulls").exists());
     place.ends(&format!("deny {round} --why again"), 15);
     place.ends("inbox", 0);
@@ -88,7 +91,7 @@ fn denied_round_is_rejected_with_the_reason_and_nothing_leaves() {
 
 #[test]
 fn approve_after_the_question_expired_is_refused() {
-    let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright")).with_env("USER", "ada");
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright"));
     std::fs::create_dir_all(env.root().join("config/loopwright")).expect("a folder");
     std::fs::write(env.root().join("config/loopwright/config.yaml"), "approvals: { expire: 1ms }\n").expect("a file");
     let place = Place::with_env(env);
@@ -101,13 +104,43 @@ fn approve_after_the_question_expired_is_refused() {
 }
 
 #[test]
-fn only_named_approvers_may_approve_and_anyone_may_deny() {
-    let place = Place::new();
+fn only_named_approvers_may_approve_or_deny_and_the_environment_names_nobody() {
+    let env = TestEnv::new(env!("CARGO_BIN_EXE_loopwright")).with_env("USER", "grace").with_env("LOGNAME", "grace");
+    let place = Place::with_env(env);
     place.add("strict", "L2", "output: [{ pull-request: {} }]\napprovers: [grace]", FIX);
     let round = place.round("strict", 10);
+    for (verb, line) in [("approve", format!("approve {round}")), ("deny", format!("deny {round} --why no"))] {
+        let refused = place.run(&line).code(15);
+        let text = format!("`{}` may not {verb} for loop `strict`", user::name());
+        assert!(refused.stderr().contains(&text) && refused.stderr().contains("these may: grace"), "{refused:?}");
+    }
+    assert_eq!(place.run("inbox --json").json()["items"].as_array().map(Vec::len), Some(1), "it still waits");
+}
+
+#[test]
+fn a_quorum_counts_people_and_a_partial_one_is_shown() {
+    let place = Place::new();
+    let key =
+        format!("output: [{{ pull-request: {{}} }}]\napprovers: [{}, grace]\napprovals: {{ quorum: 2 }}", user::name());
+    place.add("pair", "L2", &key, FIX);
+    let round = place.round("pair", 10);
+    let first = place.run(&format!("approve {round}")).code(10);
+    assert!(first.stdout().contains("(1 of 2)") && first.stdout().contains("waits for more approvals"), "{first:?}");
+    let inbox = place.run("inbox --json").json();
+    assert!(inbox["items"][0]["summary"].to_string().contains("(1 of 2)"), "{inbox}");
+    assert!(place.run(&format!("show {round}")).success().stdout().contains("(1 of 2)"));
+    let again = place.run(&format!("approve {round}")).code(15);
+    assert!(again.stderr().contains("has already approved this candidate: 1 of 2 approvals"), "{again:?}");
+    assert!(!place.env.state().join("forge").join("pulls").exists(), "nothing left on half a quorum");
+}
+
+#[test]
+fn the_person_who_started_a_round_may_not_approve_it_where_the_loop_says_so() {
+    let place = Place::new();
+    place.add("apart", "L2", "output: [{ pull-request: {} }]\napprovals: { separate: true }", FIX);
+    let round = place.round("apart", 10);
     let refused = place.run(&format!("approve {round}")).code(15);
-    assert!(refused.stderr().contains("`ada` may not approve for loop `strict`"), "{refused:?}");
-    place.ends(&format!("deny {round} --why no"), 0);
+    assert!(refused.stderr().contains("started this round"), "{refused:?}");
 }
 
 #[test]

@@ -22,7 +22,7 @@ verdict pass correctness=5@calc.sh:2 scope=5@calc.sh:2 tests=4@calc.sh:2
 impl Place {
     /// A repository with a wrong sum and the L2 loop `fix`.
     pub(crate) fn new() -> Self {
-        Self::with_env(TestEnv::new(env!("CARGO_BIN_EXE_loopwright")).with_env("USER", "ada"))
+        Self::with_env(TestEnv::new(env!("CARGO_BIN_EXE_loopwright")))
     }
 
     pub(crate) fn with_env(env: TestEnv) -> Self {

@@ -176,7 +176,7 @@ fn followed_log_shows_what_an_agent_writes_while_it_writes() {
     let mut run = place.env.command(place.repo.path());
     let mut run = run.args(["run", "slow"]).stdout(quiet()).stderr(quiet()).spawn().expect("starts");
     loopwright_testkit::wait::until("the round begins", std::time::Duration::from_secs(20), || {
-        place.run("logs slow").stdout().contains("maker-started")
+        place.run("logs slow").stdout().contains("role-started")
     });
     let mut follow = place.env.command(place.repo.path());
     let mut follow = follow.args(["logs", "-f", "slow"]).stdout(std::process::Stdio::piped()).spawn().expect("starts");

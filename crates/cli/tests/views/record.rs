@@ -51,7 +51,8 @@ fn verify_names_a_hand_edited_event() {
 
 /// Edits an event behind the store's back, with the journal's own guards taken away.
 fn edit(store: &Path) {
-    let sql = "DROP TRIGGER events_keep_update; UPDATE events SET body = replace(body, 'ada', 'eve') WHERE seq = 1";
+    let sql =
+        "DROP TRIGGER events_keep_update; UPDATE events SET body = replace(body, 'manual', 'mutual') WHERE seq = 1";
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let options = sqlx::sqlite::SqliteConnectOptions::new().filename(store);

@@ -1,6 +1,6 @@
 //! The bill of one start of an agent: who played, and what it cost by model. The lines of a bill always add up to its sum.
 
-use super::{Counted, Known, ModelSpend, Spend, Tokens};
+use super::{Counted, Known, ModelSpend, Reservation, Spend, Tokens};
 use crate::spec::Role;
 use crate::units::Usd;
 use std::collections::BTreeMap;
@@ -16,6 +16,10 @@ pub struct Bill {
     pub agent: String,
     /// The day that bears it, `YYYY-MM-DD`: the one on which it started. None on old records: the day of the round.
     pub day: Option<String>,
+    /// Which start it was.
+    pub cookie: String,
+    /// What was reserved for it, and is free again.
+    pub reserved: Reservation,
     /// What it cost in all.
     pub spend: Spend,
     /// The same by model, as far as the agent told.
@@ -77,6 +81,8 @@ mod tests {
             attempt: 1,
             agent: "a".into(),
             day: None,
+            cookie: String::new(),
+            reserved: Reservation::default(),
             spend,
             models,
             counted: Counted::default(),

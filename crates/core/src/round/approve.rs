@@ -1,9 +1,10 @@
 //! Approve: the human gate, by level. The only place that makes the [`Approved`] token.
 
+use super::approval_policy::{self, Approval};
 use super::check::Verified;
-use super::event::{DeliveryResult, PersonSaid, Stage};
+use super::event::{DeliveryResult, Expired, PersonSaid, Stage};
 use super::facts::{Attempt, Facts};
-use super::{Action, Misfit, Phase, Round, Step, send};
+use super::{Action, Misfit, Phase, Round, Step, StepError, send};
 use crate::human_gate::{GateDecision, ProposedAction, Risk};
 use crate::level::LoopLevel;
 use crate::outcome::RoundOutcome;
@@ -77,22 +78,26 @@ pub(super) fn decided(round: Round, decision: GateDecision) -> Result<Step, Misf
     }
 }
 
-pub(super) fn approved(mut round: Round, said: PersonSaid) -> Result<Step, Misfit> {
+pub(super) fn approved(mut round: Round, said: PersonSaid) -> Result<Step, StepError> {
     if let Phase::Doubting(approved) = &round.phase {
-        if said.candidate != approved.candidate() {
-            return Err(round.misfit("approved", "the answer is for another candidate"));
-        }
+        approval_policy::may_confirm(&round.facts, &said, approved.candidate())?;
         let found = DeliveryResult::Sent { place: format!("confirmed by {}", said.actor) };
         return Ok(send::looked(round, &said.actor, &found));
     }
     let Phase::Waiting(verified) = round.phase.clone() else {
-        return Err(round.misfit("approved", "it does not wait for a person"));
+        return Err(round.misfit("approved", "it does not wait for a person").into());
     };
-    if said.candidate != verified.candidate() {
-        return Err(round.misfit("approved", "the approval is for another candidate"));
+    approval_policy::may_approve(&round.facts, &said, verified.candidate())?;
+    let quorum = round.facts.started.spec.approvals.quorum;
+    let name = said.actor.name().to_owned();
+    round.facts.approvals.push(Approval { actor: said.actor, at_ms: said.at_ms });
+    let count = u32::try_from(round.facts.approvals.len()).unwrap_or(u32::MAX);
+    let of = if quorum > 1 { format!(" ({count} of {quorum})") } else { String::new() };
+    if count < quorum {
+        round.facts.because(Stage::Approve, "approved-in-part", format!("approved by {name}{of}"));
+        return Ok(round.to(Phase::Waiting(verified), vec![Action::Record]));
     }
-    round.facts.because(Stage::Approve, "approved", format!("approved by {}", said.actor));
-    round.facts.approved_by = Some(said.actor);
+    round.facts.because(Stage::Approve, "approved", format!("approved by {name}{of}"));
     // At L1 a person may accept the report; nothing else leaves, whatever was staged.
     if round.facts.started.spec.level == LoopLevel::L1Report || outward(&round.facts).next().is_none() {
         return Ok(round.finish(RoundOutcome::Reported));
@@ -100,27 +105,33 @@ pub(super) fn approved(mut round: Round, said: PersonSaid) -> Result<Step, Misfi
     Ok(let_out(round, &verified))
 }
 
-pub(super) fn denied(round: Round, said: &PersonSaid) -> Result<Step, Misfit> {
+/// One no is enough, whatever the quorum.
+pub(super) fn denied(round: Round, said: &PersonSaid) -> Result<Step, StepError> {
     let why = said.why.as_deref().unwrap_or("no reason given");
     if matches!(round.phase, Phase::Doubting(_)) {
+        approval_policy::may_deny(&round.facts, said)?;
         let found = DeliveryResult::Refused { text: format!("not there, says {}: {why}", said.actor) };
         return Ok(send::looked(round, &said.actor, &found));
     }
     if !matches!(round.phase, Phase::Waiting(_)) {
-        return Err(round.misfit("denied", "it does not wait for a person"));
+        return Err(round.misfit("denied", "it does not wait for a person").into());
     }
+    approval_policy::may_deny(&round.facts, said)?;
     let text = format!("denied by {}: {why}", said.actor);
     Ok(round.end(RoundOutcome::Rejected, Stage::Approve, "denied", text))
 }
 
 /// Silence is a no; and work that nobody took up again is let go.
-pub(super) fn expired(round: Round) -> Result<Step, Misfit> {
+pub(super) fn expired(round: Round, expired: Expired) -> Result<Step, Misfit> {
     if let Phase::Suspended(outcome, due) = &round.phase {
         let (outcome, stage) = (*outcome, due.stage());
         return Ok(round.end(outcome, stage, "let-go", "nobody took it up again in time; its work was let go"));
     }
     if !matches!(round.phase, Phase::Waiting(_)) {
         return Err(round.misfit("expired", "it does not wait for a person"));
+    }
+    if expired.at_ms.is_some_and(|at_ms| approval_policy::is_open(&round.facts, at_ms)) {
+        return Err(round.misfit("expired", "there is still time to answer"));
     }
     Ok(round.end(RoundOutcome::Rejected, Stage::Approve, "expired", "nobody answered in time"))
 }

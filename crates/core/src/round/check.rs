@@ -2,7 +2,7 @@
 
 use super::approve;
 use super::attempts;
-use super::event::{AgentEnd, AgentStarted, Checked, Shown, Stage};
+use super::event::{AgentEnd, CheckerResult, RoleStarted, Shown, Stage};
 use super::facts::Running;
 use super::gate::Passed;
 use super::phase::AgentRun;
@@ -37,40 +37,36 @@ impl Verified {
 /// How often a checker is started for one candidate: once, and once more when it left no usable verdict.
 const TRIES: u32 = 2;
 
-pub(super) fn started(mut round: Round, started: AgentStarted) -> Result<Step, Misfit> {
+pub(super) fn started(mut round: Round, started: RoleStarted) -> Result<Step, Misfit> {
     let Phase::Checking(passed, AgentRun::Due) = round.phase.clone() else {
-        return Err(round.misfit("checker-started", "no checker is due"));
+        return Err(round.misfit("role-started", "no checker is due"));
     };
     if started.attempt != round.facts.attempt_number() {
-        return Err(round.misfit("checker-started", "a checker of another attempt is due"));
-    }
-    if started.place != round.facts.patience.place(Role::Checker) {
-        return Err(round.misfit("checker-started", "another agent of the chain is due"));
+        return Err(round.misfit("role-started", "a checker of another attempt is due"));
     }
     round.facts.attempt_mut().checker_tries += 1;
     round.facts.attempt_mut().checker_starts += 1;
-    round.facts.agent_started(Role::Checker, started);
+    round.facts.agent_started(started);
     Ok(round.to(Phase::Checking(passed, AgentRun::Started), Vec::new()))
 }
 
-pub(super) fn checked(mut round: Round, checked: Checked) -> Result<Step, Misfit> {
+pub(super) fn ended(
+    mut round: Round,
+    running: &Running,
+    end: &AgentEnd,
+    checked: CheckerResult,
+) -> Result<Step, Misfit> {
     let Phase::Checking(passed, AgentRun::Started) = round.phase.clone() else {
-        return Err(round.misfit("checked", "no checker runs"));
+        return Err(round.misfit("role-ended", "no checker runs"));
     };
-    if checked.attempt != round.facts.attempt_number() {
-        return Err(round.misfit("checked", "the verdict is for another attempt"));
-    }
-    let Some(running) = round.facts.agent_ended(checked.spend, checked.models, checked.counted) else {
-        return Err(round.misfit("checked", "no checker is on record"));
-    };
-    let unusable = unusable(&checked.end);
+    let unusable = unusable(end);
     // What a checker left that did not end well is no verdict, in reports neither.
     round.facts.attempt_mut().judgement = unusable.is_none().then(|| checked.judgement.clone());
-    if is_hindered(&checked.end, &running) {
+    if is_hindered(end, running) {
         // Its one more try is for verdicts that cannot be used.
         let attempt = round.facts.attempt_mut();
         attempt.checker_tries = attempt.checker_tries.saturating_sub(1);
-        return Ok(trouble::hindered(round, Due::Check(passed), &running, &checked.end));
+        return Ok(trouble::hindered(round, Due::Check(passed), running, end));
     }
     round.facts.patience.went_well(Role::Checker);
     if let Some(limit) = round.facts.met() {

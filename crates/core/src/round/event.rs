@@ -1,5 +1,6 @@
 //! What can happen to a round. Every event is recorded before anything is done about it; a round is the fold of its events.
 
+use crate::actor::Actor;
 use crate::budget::{Account, BudgetLimit, Counted, ModelSpend, Reservation, Spend};
 use crate::gate::GateResult;
 use crate::human_gate::GateDecision;
@@ -7,12 +8,15 @@ use crate::memory::{Notes, Remembered};
 use crate::network::Traffic;
 use crate::outbox::StagedItem;
 use crate::provider::ProviderTrouble;
+use crate::spec::Role;
 use crate::verdict::Judgement;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 
 /// One recorded happening.
+// `remote = "Self"` keeps the derived code out of the traits, so that reading can convert events of earlier builds first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "kebab-case")]
+#[serde(remote = "Self", tag = "event", rename_all = "kebab-case")]
 pub enum Event {
     /// The round exists.
     Started(Box<Started>),
@@ -24,18 +28,14 @@ pub enum Event {
     Isolated(Isolated),
     /// Gates that compare with base were run on it.
     Baselined(Baselined),
-    /// A maker is about to start; its worst case is reserved.
-    MakerStarted(AgentStarted),
-    /// The maker's process tree is dead.
-    Made(Box<Made>),
+    /// The agent of a role is about to start; its worst case is reserved.
+    RoleStarted(RoleStarted),
+    /// The agent's process tree is dead and its results were read.
+    RoleEnded(Box<RoleEnded>),
     /// The candidate is frozen.
     Sealed(Box<Sealed>),
     /// The gates ran on the sealed candidate.
     Gated(Gated),
-    /// A checker is about to start.
-    CheckerStarted(AgentStarted),
-    /// The checker's process tree is dead and its sink was read.
-    Checked(Box<Checked>),
     /// The human gate of the level answered.
     Decided {
         /// Its answer for the round's kinds together.
@@ -46,7 +46,7 @@ pub enum Event {
     /// A person said no.
     Denied(PersonSaid),
     /// Nobody answered in time.
-    Expired,
+    Expired(Expired),
     /// One outbox item came to an end.
     Delivered(Delivered),
     /// Report and counters are written.
@@ -75,16 +75,14 @@ impl Event {
             Self::Probed(_) => "probed",
             Self::Isolated(_) => "isolated",
             Self::Baselined(_) => "baselined",
-            Self::MakerStarted(_) => "maker-started",
-            Self::Made(_) => "made",
+            Self::RoleStarted(_) => "role-started",
+            Self::RoleEnded(_) => "role-ended",
             Self::Sealed(_) => "sealed",
             Self::Gated(_) => "gated",
-            Self::CheckerStarted(_) => "checker-started",
-            Self::Checked(_) => "checked",
             Self::Decided { .. } => "decided",
             Self::Approved(_) => "approved",
             Self::Denied(_) => "denied",
-            Self::Expired => "expired",
+            Self::Expired(_) => "expired",
             Self::Delivered(_) => "delivered",
             Self::Recorded(_) => "recorded",
             Self::Ceiling(_) => "ceiling",
@@ -95,6 +93,45 @@ impl Event {
             Self::Resumed(_) => "resumed",
         }
     }
+
+    /// The role whose agent started or ended.
+    #[must_use]
+    pub fn role(&self) -> Option<Role> {
+        match self {
+            Self::RoleStarted(started) => Some(started.role),
+            Self::RoleEnded(ended) => Some(ended.role()),
+            _ => None,
+        }
+    }
+}
+
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Self::serialize(self, serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Event {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let recorded = converted(Value::deserialize(deserializer)?);
+        Self::deserialize(recorded).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Earlier builds had one kind of event for each role; the other fields are the same.
+fn converted(mut recorded: Value) -> Value {
+    let (kind, role) = match recorded.get("event").and_then(Value::as_str) {
+        Some("maker-started") => ("role-started", Role::Maker),
+        Some("made") => ("role-ended", Role::Maker),
+        Some("checker-started") => ("role-started", Role::Checker),
+        Some("checked") => ("role-ended", Role::Checker),
+        _ => return recorded,
+    };
+    if let Some(fields) = recorded.as_object_mut() {
+        fields.insert("event".to_owned(), kind.into());
+        fields.insert("role".to_owned(), role.word().into());
+    }
+    recorded
 }
 
 /// The round's birth: everything that must not change under it.
@@ -246,9 +283,11 @@ pub struct Baselined {
     pub results: Vec<GateResult>,
 }
 
-/// An agent start, recorded before it.
+/// The start of a role's agent, recorded before it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AgentStarted {
+pub struct RoleStarted {
+    /// The role.
+    pub role: Role,
     /// Which attempt.
     pub attempt: u32,
     /// The agent's name.
@@ -313,11 +352,14 @@ pub enum AgentEnd {
     },
 }
 
-/// What the maker left.
+/// The end of a role's agent: how it ended, what it cost and what it left.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Made {
+pub struct RoleEnded {
     /// Which attempt.
     pub attempt: u32,
+    /// Which start ended; records of earlier builds, where only one agent ran at a time, do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cookie: Option<String>,
     /// How it ended.
     pub end: AgentEnd,
     /// What it cost.
@@ -328,6 +370,37 @@ pub struct Made {
     /// Who counted that.
     #[serde(default, skip_serializing_if = "Counted::is_plain")]
     pub counted: Counted,
+    /// Content hash of the transcript.
+    pub transcript: Option<String>,
+    /// The results of its role.
+    #[serde(flatten)]
+    pub result: RoleResult,
+}
+
+impl RoleEnded {
+    /// The role that ended.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        match self.result {
+            RoleResult::Maker(_) => Role::Maker,
+            RoleResult::Checker(_) => Role::Checker,
+        }
+    }
+}
+
+/// What an agent left, by its role.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "role", rename_all = "kebab-case")]
+pub enum RoleResult {
+    /// The maker's staged items and words.
+    Maker(MakerResult),
+    /// The checker's verdict.
+    Checker(CheckerResult),
+}
+
+/// What the maker left.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MakerResult {
     /// Its last words; a report at L1 when nothing was staged, otherwise kept as a claim.
     pub text: String,
     /// The reason it gave for not being able to.
@@ -337,8 +410,6 @@ pub struct Made {
     /// Secrets found in what it staged; the items are recorded without them, so only this tells.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub secrets: Vec<String>,
-    /// Content hash of the transcript.
-    pub transcript: Option<String>,
     /// Processes that had to be killed after it.
     pub survivors: u32,
     /// What it wants later rounds to know.
@@ -424,25 +495,11 @@ pub struct Gated {
     pub inputs_edited: Vec<String>,
 }
 
-/// A checker's end.
+/// What the checker left.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Checked {
-    /// Which attempt.
-    pub attempt: u32,
-    /// How the checker ended.
-    pub end: AgentEnd,
+pub struct CheckerResult {
     /// What its sink says.
     pub judgement: Judgement,
-    /// What it cost.
-    pub spend: Spend,
-    /// The same by model, where that is known.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub models: Vec<ModelSpend>,
-    /// Who counted that.
-    #[serde(default, skip_serializing_if = "Counted::is_plain")]
-    pub counted: Counted,
-    /// Content hash of the transcript.
-    pub transcript: Option<String>,
     /// Whether it was shown the whole change.
     #[serde(default, skip_serializing_if = "Shown::is_whole")]
     pub shown: Shown,
@@ -468,12 +525,33 @@ impl Shown {
 /// A person's answer, bound to what they saw.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PersonSaid {
-    /// Who.
-    pub actor: String,
+    /// The person.
+    pub actor: Actor,
     /// The candidate they saw.
     pub candidate: String,
     /// Why, when they said.
     pub why: Option<String>,
+    /// When, in milliseconds since 1970. Only records of builds before the approval policy have none; the rules of those
+    /// builds let them in, so they are not judged again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_ms: Option<i64>,
+}
+
+/// The time for an answer is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Expired {
+    /// When that was noticed, in milliseconds since 1970; records of earlier builds do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_ms: Option<i64>,
+}
+
+/// From when until when a waiting round may be answered, in milliseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AnswerWindow {
+    /// When the question was asked.
+    pub from_ms: i64,
+    /// When silence becomes a no.
+    pub until_ms: i64,
 }
 
 /// One delivery's end.
@@ -519,6 +597,9 @@ pub struct Recorded {
     /// What was asked of the network since the last record.
     #[serde(default, skip_serializing_if = "Traffic::is_empty")]
     pub network: Traffic,
+    /// For a round that waits for a person: how long it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<AnswerWindow>,
 }
 
 /// A ceiling that leaves no room.

@@ -1,7 +1,11 @@
 //! What a round has gathered so far: the material of its report and of its next decision.
 
+use super::approval_policy::Approval;
 use super::attempts::Feedback;
-use super::event::{AgentEnd, AgentStarted, Boundary, ChangeFact, DeliveryResult, Item, SealFindings, Stage, Started};
+use super::event::{
+    AgentEnd, AnswerWindow, Boundary, ChangeFact, DeliveryResult, Item, RoleEnded, RoleStarted, SealFindings, Stage,
+    Started,
+};
 use super::trouble::Patience;
 use crate::budget::{self, Bill, BudgetLimit, Counted, ModelSpend, Reservation, Spend, Usage, settle};
 use crate::gate::GateResult;
@@ -77,7 +81,7 @@ impl Attempt {
     }
 }
 
-/// The agent that was started and has not ended.
+/// An agent that was started and has not ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Running {
     /// The role it plays.
@@ -94,6 +98,10 @@ pub struct Running {
     pub place: u32,
     /// How many of the chain come after it.
     pub left: u32,
+    /// What finds its process tree again after a crash.
+    pub cookie: String,
+    /// What it may use at the worst.
+    pub reserved: Reservation,
 }
 
 impl Running {
@@ -136,10 +144,8 @@ pub struct Facts {
     pub bills: Vec<Bill>,
     /// The level that the loop file says, where the round runs at a lower one.
     pub lowered_from: Option<LoopLevel>,
-    /// The running agent, if one was started and has not ended.
-    pub running: Option<Running>,
-    /// The cookie of the running agent, if one was started and has not ended.
-    pub cookie: Option<String>,
+    /// The agents that were started and have not ended.
+    pub running: Vec<Running>,
     /// What the maker that is due, or at work, is told of the attempt before.
     pub feedback: Option<Feedback>,
     /// What providers said so far, and how long the round has waited and may.
@@ -150,14 +156,12 @@ pub struct Facts {
     pub wall_before_ms: u64,
     /// How the round was suspended, each time.
     pub suspensions: Vec<crate::outcome::RoundOutcome>,
-    /// What the running agent may use at the worst.
-    pub reserved: Option<Reservation>,
-    /// The nonce of the running checker.
-    pub nonce: Option<String>,
     /// Deliveries so far, by position.
     pub deliveries: Vec<(u32, DeliveryResult)>,
-    /// Who approved.
-    pub approved_by: Option<String>,
+    /// The approvals that count, in the order in which they came.
+    pub approvals: Vec<Approval>,
+    /// How long the round waits for a person; unknown before it does, and in records of earlier builds.
+    pub window: Option<AnswerWindow>,
     /// Path of the report.
     pub report: Option<String>,
     /// What was asked of the network.
@@ -172,7 +176,7 @@ impl Facts {
             items: started.item.iter().chain(&started.more).cloned().collect(),
             patience: Patience::new(started.provider_wait_ms),
             started,
-            running: None,
+            running: Vec::new(),
             feedback: None,
             raised: Reservation::default(),
             wall_before_ms: 0,
@@ -188,11 +192,9 @@ impl Facts {
             spend: Spend::default(),
             bills: Vec::new(),
             lowered_from: None,
-            cookie: None,
-            reserved: None,
-            nonce: None,
             deliveries: Vec::new(),
-            approved_by: None,
+            approvals: Vec::new(),
+            window: None,
             report: None,
             network: Traffic::default(),
         }
@@ -266,39 +268,57 @@ impl Facts {
     }
 
     /// Notes that an agent is about to run.
-    pub(super) fn agent_started(&mut self, role: Role, started: AgentStarted) {
-        self.cookie = Some(started.cookie);
-        self.reserved = Some(started.reserved);
-        self.nonce = started.nonce;
-        self.running = Some(Running {
-            role,
+    pub(super) fn agent_started(&mut self, started: RoleStarted) {
+        self.running.push(Running {
+            role: started.role,
             attempt: started.attempt,
             agent: started.agent,
             day: started.day,
             model: started.model,
             place: started.place,
             left: started.left,
+            cookie: started.cookie,
+            reserved: started.reserved,
         });
     }
 
-    /// Notes that it has ended, writes its bill, and answers who it was.
-    pub(super) fn agent_ended(&mut self, spend: Spend, models: Vec<ModelSpend>, counted: Counted) -> Option<Running> {
-        self.cookie = None;
-        self.reserved = None;
-        self.nonce = None;
-        self.spend = self.spend.plus(spend);
-        let running = self.running.take()?;
-        let Running { role, attempt, agent, day, .. } = running.clone();
-        self.bills.push(Bill { role, attempt, agent, day, spend, models, counted });
+    /// Notes that an agent has ended, writes its bill, and returns its start. `None` when no such start is on record.
+    pub(super) fn agent_ended(&mut self, ended: &RoleEnded) -> Option<Running> {
+        let is_meant = |running: &Running| ended.cookie.as_ref().is_none_or(|cookie| *cookie == running.cookie);
+        let at = self.running.iter().position(|running| running.role == ended.role() && is_meant(running))?;
+        let running = self.running.remove(at);
+        self.write_bill(&running, ended.spend, ended.models.clone(), ended.counted.clone());
         Some(running)
     }
 
-    /// An agent that never came back costs what was reserved for it.
-    pub(super) fn charge_lost_agent(&mut self) {
-        if let Some(reserved) = self.reserved {
-            let spend = settle(Usage::Unknown, reserved, |_| reserved.usd, 0);
-            self.agent_ended(spend, Vec::new(), Counted::default());
+    fn write_bill(&mut self, start: &Running, spend: Spend, models: Vec<ModelSpend>, counted: Counted) {
+        self.spend = self.spend.plus(spend);
+        self.bills.push(Bill {
+            role: start.role,
+            attempt: start.attempt,
+            agent: start.agent.clone(),
+            day: start.day.clone(),
+            cookie: start.cookie.clone(),
+            reserved: start.reserved,
+            spend,
+            models,
+            counted,
+        });
+    }
+
+    /// Agents that never came back cost what was reserved for them.
+    pub(super) fn charge_lost_agents(&mut self) {
+        for lost in std::mem::take(&mut self.running) {
+            let spend = settle(Usage::Unknown, lost.reserved, |_| lost.reserved.usd, 0);
+            self.write_bill(&lost, spend, Vec::new(), Counted::default());
         }
+    }
+
+    /// The names of those who approved, where anybody did.
+    #[must_use]
+    pub fn approved_by(&self) -> Option<String> {
+        let names: Vec<_> = self.approvals.iter().map(|approval| approval.actor.name()).collect();
+        (!names.is_empty()).then(|| names.join(", "))
     }
 
     /// What the starts of the attempt under way have cost so far.

@@ -2,14 +2,14 @@
 //! `loopwright why`, and for fixtures that must not change by accident.
 
 use super::trouble::moment;
-use super::{Action, Event, Misfit, Phase, Round, Step, step};
+use super::{Action, Event, Phase, Round, Step, StepError, step};
 use std::fmt::Write as _;
 
 /// Tells a round's events one line a step; reasons follow on lines of their own.
 ///
 /// # Errors
 /// When the events are not a round's.
-pub fn render(events: &[Event]) -> Result<String, Misfit> {
+pub fn render(events: &[Event]) -> Result<String, StepError> {
     let mut out = String::new();
     let mut rest = events.iter();
     let first = rest.next().cloned();
@@ -18,9 +18,17 @@ pub fn render(events: &[Event]) -> Result<String, Misfit> {
     for (number, event) in (2..).zip(rest) {
         let known = now.round.facts().reasons.len();
         now = step(&now.round, event.clone())?;
-        tell(&mut out, number, event.kind(), &now, known);
+        tell(&mut out, number, &label(event), &now, known);
     }
     Ok(out)
+}
+
+/// The event's kind, with the role it is about.
+fn label(event: &Event) -> String {
+    match event.role() {
+        Some(role) => format!("{} {}", event.kind(), role.word()),
+        None => event.kind().to_owned(),
+    }
 }
 
 fn tell(out: &mut String, number: usize, event: &str, step: &Step, known: usize) {

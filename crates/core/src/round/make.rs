@@ -1,7 +1,7 @@
 //! Make: the maker works. Its words are claims; only how it ended, what it staged and what it left are looked at.
 
-use super::event::{AgentEnd, AgentStarted, Made, Stage, Staged};
-use super::facts::Attempt;
+use super::event::{AgentEnd, MakerResult, RoleStarted, Stage, Staged};
+use super::facts::{Attempt, Running};
 use super::phase::AgentRun;
 use super::trouble::{self, Due};
 use super::{Action, Misfit, Phase, Round, Step};
@@ -9,38 +9,31 @@ use crate::memory;
 use crate::outcome::RoundOutcome;
 use crate::spec::Role;
 
-pub(super) fn started(mut round: Round, started: AgentStarted) -> Result<Step, Misfit> {
+pub(super) fn started(mut round: Round, started: RoleStarted) -> Result<Step, Misfit> {
     let number = round.facts.attempt_number();
     let due = match round.phase {
         Phase::Making(AgentRun::Due) => number.saturating_add(1),
         Phase::Making(AgentRun::Again) => number,
-        _ => return Err(round.misfit("maker-started", "no maker is due")),
+        _ => return Err(round.misfit("role-started", "no maker is due")),
     };
     if started.attempt != due {
-        return Err(round.misfit("maker-started", "another attempt is due"));
-    }
-    if started.place != round.facts.patience.place(Role::Maker) {
-        return Err(round.misfit("maker-started", "another agent of the chain is due"));
+        return Err(round.misfit("role-started", "another attempt is due"));
     }
     if due > number {
         round.facts.attempts.push(Attempt::default());
     }
     round.facts.attempt_mut().starts += 1;
-    round.facts.agent_started(Role::Maker, started);
+    round.facts.agent_started(started);
     Ok(round.to(Phase::Making(AgentRun::Started), Vec::new()))
 }
 
-pub(super) fn made(mut round: Round, made: Made) -> Result<Step, Misfit> {
-    if round.phase != Phase::Making(AgentRun::Started) || made.attempt != round.facts.attempt_number() {
-        return Err(round.misfit("made", "no maker of that attempt runs"));
+pub(super) fn ended(mut round: Round, running: &Running, end: AgentEnd, made: MakerResult) -> Result<Step, Misfit> {
+    if round.phase != Phase::Making(AgentRun::Started) {
+        return Err(round.misfit("role-ended", "no maker runs"));
     }
-    let Some(running) = round.facts.agent_ended(made.spend, made.models, made.counted) else {
-        return Err(round.misfit("made", "no maker is on record"));
-    };
     let attempt = round.facts.attempt_mut();
-    attempt.end = Some(made.end.clone());
+    attempt.end = Some(end.clone());
     attempt.text = made.text;
-    attempt.transcript = made.transcript;
     attempt.staged_secrets = made.secrets;
     attempt.notes = made.notes.kept;
     if !made.notes.left_out.is_empty() {
@@ -51,13 +44,13 @@ pub(super) fn made(mut round: Round, made: Made) -> Result<Step, Misfit> {
         let text = format!("{} processes outlived the maker and were killed", made.survivors);
         round.facts.because(Stage::Make, "survivors", text);
     }
-    match made.end {
+    match end {
         AgentEnd::Limit { limit, text } => {
             let text = format!("{}: {text}", limit.label());
             return Ok(trouble::over_budget(round, Due::MakeAgain, limit.code(), text));
         }
         AgentEnd::Unusable { .. } | AgentEnd::Provider { .. } => {
-            return Ok(trouble::hindered(round, Due::MakeAgain, &running, &made.end));
+            return Ok(trouble::hindered(round, Due::MakeAgain, running, &end));
         }
         AgentEnd::Exited { .. } | AgentEnd::Signaled { .. } => round.facts.patience.went_well(Role::Maker),
     }

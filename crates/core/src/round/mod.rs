@@ -4,6 +4,7 @@
 //! does nothing itself. The engine records the event first and performs the actions after. Each stage has its file here
 //! (what it means) and one of the same name in the engine (how it is done).
 
+mod approval_policy;
 mod approve;
 mod attempts;
 mod check;
@@ -18,17 +19,20 @@ mod probe;
 mod recall;
 mod record;
 mod recover;
+mod role;
 mod seal;
 mod send;
 mod trouble;
 
+pub use approval_policy::{Approval, Refusal};
 pub use approve::Approved;
 pub use attempts::Feedback;
 pub use check::Verified;
 pub use event::{
-    AgentEnd, AgentStarted, Baselined, Boundary, BoundaryLevel, Broke, Ceiling, ChangeFact, Checked, Delivered,
-    DeliveryResult, Event, Gated, Isolated, Item, Made, PersonSaid, Probed, Recalled, Recorded, Resumed, SealFindings,
-    Sealed, Shown, Stage, Staged, Started, Stopped, StoppedBy,
+    AgentEnd, AnswerWindow, Baselined, Boundary, BoundaryLevel, Broke, Ceiling, ChangeFact, CheckerResult, Delivered,
+    DeliveryResult, Event, Expired, Gated, Isolated, Item, MakerResult, PersonSaid, Probed, Recalled, Recorded,
+    Resumed, RoleEnded, RoleResult, RoleStarted, SealFindings, Sealed, Shown, Stage, Staged, Started, Stopped,
+    StoppedBy,
 };
 pub use facts::{Attempt, Facts, Reason, Running};
 pub use gate::Passed;
@@ -99,6 +103,17 @@ pub struct Misfit {
     pub why: &'static str,
 }
 
+/// Why an event was not accepted. The round is unchanged.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StepError {
+    /// It does not fit where the round stands.
+    #[error(transparent)]
+    Misfit(#[from] Misfit),
+    /// The approval policy says no.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
+
 impl Round {
     /// A round from its first event.
     #[must_use]
@@ -111,10 +126,10 @@ impl Round {
     ///
     /// # Errors
     /// When the events are not a round's.
-    pub fn replay(events: impl IntoIterator<Item = Event>) -> Result<Step, Misfit> {
+    pub fn replay(events: impl IntoIterator<Item = Event>) -> Result<Step, StepError> {
         let mut events = events.into_iter();
         let Some(Event::Started(started)) = events.next() else {
-            return Err(Misfit { event: "first", phase: "unborn", why: "a history begins with `started`" });
+            return Err(Misfit { event: "first", phase: "unborn", why: "a history begins with `started`" }.into());
         };
         events.try_fold(Self::begin(*started), |so_far, event| step(&so_far.round, event))
     }
@@ -189,7 +204,7 @@ impl Round {
     }
 
     fn finish(mut self, outcome: RoundOutcome) -> Step {
-        self.facts.charge_lost_agent();
+        self.facts.charge_lost_agents();
         self.to(Phase::Recording(outcome), vec![Action::Record])
     }
 }
@@ -197,32 +212,30 @@ impl Round {
 /// The policy of a round: what an event makes of it and what must be done next.
 ///
 /// # Errors
-/// When the event does not fit; the round is unchanged.
-pub fn step(round: &Round, event: Event) -> Result<Step, Misfit> {
+/// When the event does not fit, or when the approval policy refuses it; the round is unchanged.
+pub fn step(round: &Round, event: Event) -> Result<Step, StepError> {
     let round = round.clone();
-    match event {
-        Event::Started(_) => Err(round.misfit("started", "a round starts once")),
-        Event::Recalled(recalled) => recall::recalled(round, recalled),
-        Event::Probed(probed) => probe::probed(round, probed),
-        Event::Isolated(isolated) => isolate::isolated(round, isolated),
-        Event::Baselined(baselined) => isolate::baselined(round, baselined),
-        Event::MakerStarted(started) => make::started(round, started),
-        Event::Made(made) => make::made(round, *made),
-        Event::Sealed(sealed) => seal::sealed(round, *sealed),
-        Event::Gated(gated) => gate::gated(round, gated),
-        Event::CheckerStarted(started) => check::started(round, started),
-        Event::Checked(checked) => check::checked(round, *checked),
-        Event::Decided { decision } => approve::decided(round, decision),
-        Event::Approved(said) => approve::approved(round, said),
-        Event::Denied(said) => approve::denied(round, &said),
-        Event::Expired => approve::expired(round),
-        Event::Delivered(delivered) => send::delivered(round, delivered),
-        Event::Recorded(recorded) => record::recorded(round, recorded),
-        Event::Ceiling(ceiling) => recover::ceiling(round, ceiling),
-        Event::Broke(broke) => recover::broke(round, broke),
-        Event::Stopped(stopped) => recover::stopped(round, stopped),
-        Event::Recovered => recover::recovered(round),
-        Event::Waited => trouble::waited(round),
-        Event::Resumed(resumed) => trouble::resumed(round, resumed),
-    }
+    Ok(match event {
+        Event::Started(_) => return Err(round.misfit("started", "a round starts once").into()),
+        Event::Recalled(recalled) => recall::recalled(round, recalled)?,
+        Event::Probed(probed) => probe::probed(round, probed)?,
+        Event::Isolated(isolated) => isolate::isolated(round, isolated)?,
+        Event::Baselined(baselined) => isolate::baselined(round, baselined)?,
+        Event::RoleStarted(started) => role::started(round, started)?,
+        Event::RoleEnded(ended) => role::ended(round, *ended)?,
+        Event::Sealed(sealed) => seal::sealed(round, *sealed)?,
+        Event::Gated(gated) => gate::gated(round, gated)?,
+        Event::Decided { decision } => approve::decided(round, decision)?,
+        Event::Approved(said) => approve::approved(round, said)?,
+        Event::Denied(said) => approve::denied(round, &said)?,
+        Event::Expired(expired) => approve::expired(round, expired)?,
+        Event::Delivered(delivered) => send::delivered(round, delivered)?,
+        Event::Recorded(recorded) => record::recorded(round, recorded)?,
+        Event::Ceiling(ceiling) => recover::ceiling(round, ceiling)?,
+        Event::Broke(broke) => recover::broke(round, broke)?,
+        Event::Stopped(stopped) => recover::stopped(round, stopped)?,
+        Event::Recovered => recover::recovered(round)?,
+        Event::Waited => trouble::waited(round)?,
+        Event::Resumed(resumed) => trouble::resumed(round, resumed)?,
+    })
 }

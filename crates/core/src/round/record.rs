@@ -7,7 +7,10 @@ pub(super) fn recorded(mut round: Round, recorded: Recorded) -> Result<Step, Mis
     round.facts.report = recorded.report.or(round.facts.report);
     round.facts.network.add(recorded.network);
     match round.phase.clone() {
-        Phase::Waiting(verified) => Ok(round.to(Phase::Waiting(verified), Vec::new())),
+        Phase::Waiting(verified) => {
+            round.facts.window = round.facts.window.or(recorded.window);
+            Ok(round.to(Phase::Waiting(verified), Vec::new()))
+        }
         Phase::Doubting(approved) => Ok(round.to(Phase::Doubting(approved), Vec::new())),
         Phase::Suspended(outcome, due) => Ok(round.to(Phase::Suspended(outcome, due), Vec::new())),
         Phase::Recording(outcome) => Ok(round.to(Phase::Ended(outcome), Vec::new())),

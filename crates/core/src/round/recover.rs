@@ -105,7 +105,7 @@ pub(super) fn recovered(mut round: Round) -> Result<Step, Misfit> {
         Phase::Sealing => return Ok(interrupted(round, "the engine ended before the candidate was sealed")),
         Phase::Gating => vec![Action::Gate],
         Phase::Checking(passed, _) => {
-            round.facts.charge_lost_agent();
+            round.facts.charge_lost_agents();
             return Ok(round.to(Phase::Checking(passed, AgentRun::Due), vec![Action::Check]));
         }
         Phase::Approving(verified) => return Ok(approve::verified(round, verified)),

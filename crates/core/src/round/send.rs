@@ -3,6 +3,7 @@
 use super::approve::outward;
 use super::event::{Delivered, DeliveryResult, Stage};
 use super::{Action, Misfit, Phase, Round, Step};
+use crate::actor::Actor;
 use crate::outcome::RoundOutcome;
 
 pub(super) fn delivered(mut round: Round, delivered: Delivered) -> Result<Step, Misfit> {
@@ -38,7 +39,7 @@ fn doubt((position, result): &(u32, DeliveryResult)) -> Option<String> {
 }
 
 /// A person looked at the receiver: what was in doubt is there, or it is not. It is never sent again.
-pub(super) fn looked(mut round: Round, actor: &str, found: &DeliveryResult) -> Step {
+pub(super) fn looked(mut round: Round, actor: &Actor, found: &DeliveryResult) -> Step {
     for (_, result) in &mut round.facts.deliveries {
         if matches!(result, DeliveryResult::InDoubt { .. }) {
             *result = found.clone();

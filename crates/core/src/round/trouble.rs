@@ -18,6 +18,7 @@ use crate::hash;
 use crate::outcome::RoundOutcome;
 use crate::provider::{ProviderTrouble, TroubleKind};
 use crate::spec::{LoopSpec, Role};
+use std::collections::BTreeMap;
 
 /// Waits of one round; a provider that is back again and again for a moment only is not there.
 const WAITS_MAX: u32 = 20;
@@ -100,8 +101,7 @@ impl Chain {
 /// What providers said in a round, and how long it has waited and may.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Patience {
-    maker: Chain,
-    checker: Chain,
+    chains: BTreeMap<Role, Chain>,
     /// Waits so far.
     pub waits: u32,
     /// How long they took together, in milliseconds.
@@ -124,11 +124,11 @@ impl Patience {
     /// Whose turn it is in a role's chain, from zero.
     #[must_use]
     pub fn place(&self, role: Role) -> u32 {
-        if role == Role::Checker { self.checker.place } else { self.maker.place }
+        self.chains.get(&role).map_or(0, |chain| chain.place)
     }
 
     fn chain(&mut self, role: Role) -> &mut Chain {
-        if role == Role::Checker { &mut self.checker } else { &mut self.maker }
+        self.chains.entry(role).or_default()
     }
 
     /// The agent of that role was not kept from its work.
@@ -266,7 +266,7 @@ fn suspend(mut round: Round, outcome: RoundOutcome, due: Due, code: &str, text: 
     // What stands between a maker and its seal is the maker's doing.
     let stage = if due == Due::Seal { Stage::Make } else { due.stage() };
     round.facts.because(stage, code, text);
-    round.facts.charge_lost_agent();
+    round.facts.charge_lost_agents();
     round.facts.suspensions.push(outcome);
     round.to(Phase::Suspended(outcome, due), vec![Action::Record])
 }

@@ -124,6 +124,9 @@ pub struct LoopSpec {
     /// Who may approve; anyone with local access when empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub approvers: Vec<String>,
+    /// How many of them it takes, and whether the person who started a round counts.
+    #[serde(skip_serializing_if = "is_default")]
+    pub approvals: ApprovalRule,
     /// How many proposals of this loop may be open at once.
     pub open_max: u32,
     /// Commands run on base, with network, before the maker.
@@ -221,6 +224,21 @@ pub struct Rubric {
 impl Default for Rubric {
     fn default() -> Self {
         Self { threshold: 3.5, floor: 3, dimensions: std::collections::BTreeMap::new() }
+    }
+}
+
+/// What it takes to approve a waiting candidate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ApprovalRule {
+    /// How many different people have to approve.
+    pub quorum: u32,
+    /// Whether the person who started the round manually may not approve it.
+    pub separate: bool,
+}
+
+impl Default for ApprovalRule {
+    fn default() -> Self {
+        Self { quorum: 1, separate: false }
     }
 }
 
@@ -325,6 +343,7 @@ impl LoopSpec {
             network: Vec::new(),
             forge: "local".to_owned(),
             approvers: Vec::new(),
+            approvals: ApprovalRule::default(),
             open_max: 3,
             setup: Vec::new(),
             caches: Vec::new(),

@@ -1,6 +1,7 @@
 //! Walks of events for properties: choices become events that mostly fit where the round stands, and a memory of what was
 //! accepted that owes nothing to the code under test. Test material only.
 
+use loopwright_core::actor::Actor;
 use loopwright_core::budget::{BudgetLimit, Known, Reservation, Spend, Tokens};
 use loopwright_core::gate::{GateResult, GateStatus};
 use loopwright_core::human_gate::GateDecision;
@@ -8,9 +9,9 @@ use loopwright_core::level::LoopLevel;
 use loopwright_core::outbox::StagedItem;
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use loopwright_core::round::{
-    AgentEnd, AgentStarted, Baselined, Boundary, Broke, Ceiling, ChangeFact, Checked, Delivered, DeliveryResult, Event,
-    Gated, Isolated, Item, Made, PersonSaid, Phase, Probed, Recalled, Recorded, Resumed, Round, SealFindings, Sealed,
-    Stage, Staged, Started, Stopped, StoppedBy,
+    AgentEnd, AnswerWindow, Baselined, Boundary, Broke, Ceiling, ChangeFact, CheckerResult, Delivered, DeliveryResult,
+    Event, Expired, Gated, Isolated, Item, MakerResult, PersonSaid, Phase, Probed, Recalled, Recorded, Resumed,
+    RoleEnded, RoleResult, RoleStarted, Round, SealFindings, Sealed, Stage, Staged, Started, Stopped, StoppedBy,
 };
 use loopwright_core::spec::{ActionKind, CheckMode, Gate, ItemsForm, LoopSpec, OutputSpec, ProbeSpec, Role, RunGate};
 use loopwright_core::units::Usd;
@@ -44,6 +45,8 @@ pub(crate) struct Seen {
     pub(crate) escalated: bool,
     pub(crate) auto: bool,
     pub(crate) approved: Option<String>,
+    /// The different people who said yes to it.
+    pub(crate) voices: BTreeSet<String>,
     pub(crate) sent: BTreeSet<u32>,
     /// What may have arrived; a person's yes, given after it, says that it has.
     pub(crate) doubted: BTreeSet<u32>,
@@ -57,12 +60,13 @@ pub(crate) struct Seen {
 impl Seen {
     pub(crate) fn note(&mut self, event: &Event) {
         match event {
-            Event::MakerStarted(started) => {
-                self.makers.push(started.attempt);
+            Event::RoleStarted(started) => {
+                if started.role == Role::Maker {
+                    self.makers.push(started.attempt);
+                }
                 self.begins();
             }
-            Event::CheckerStarted(_) => self.begins(),
-            Event::Made(_) | Event::Recovered => self.at_work = 0,
+            Event::Recovered => self.at_work = 0,
             Event::Sealed(sealed) => {
                 *self = Self { makers: std::mem::take(&mut self.makers), at_once: self.at_once, ..Self::default() };
                 self.sealed = Some(sealed.candidate.clone());
@@ -72,15 +76,17 @@ impl Seen {
                 self.green = gated.results.iter().all(|gate| gate.status == GateStatus::Passed);
                 self.sensitive |= !gated.inputs_edited.is_empty();
             }
-            Event::Checked(checked) => {
+            Event::RoleEnded(ended) => {
                 self.at_work = 0;
-                let usable = checked.end == AgentEnd::Exited { code: 0 };
+                let RoleResult::Checker(checked) = &ended.result else { return };
+                let usable = ended.end == AgentEnd::Exited { code: 0 };
                 self.passed = usable && matches!(checked.judgement, Judgement::Pass { .. });
                 self.escalated = usable && matches!(checked.judgement, Judgement::Escalate { .. });
             }
             Event::Decided { decision } => self.auto = decision.is_auto(),
             Event::Approved(said) => {
                 self.approved = Some(said.candidate.clone());
+                self.voices.insert(said.actor.name().to_owned());
                 self.sent.append(&mut self.doubted);
             }
             Event::Delivered(Delivered { position, result: DeliveryResult::InDoubt { .. } }) => {
@@ -111,6 +117,11 @@ pub(crate) fn start(choice: &Choice) -> Started {
     spec.attempts = 1 + u32::from(choice.a % 3);
     spec.gates = ["tests", "lint"].into_iter().take(usize::from(choice.b % 3)).map(|name| gate(name, choice)).collect();
     spec.output = vec![OutputSpec::new(ActionKind::PullRequest)];
+    spec.approvals.quorum = 1 + u32::from(choice.b % 2);
+    spec.approvals.separate = choice.a.is_multiple_of(2);
+    if choice.a.is_multiple_of(3) {
+        spec.approvers = vec!["ada".into(), "grace".into()];
+    }
     if choice.a.is_multiple_of(7) {
         spec.check = CheckMode::None;
     }
@@ -125,7 +136,7 @@ pub(crate) fn start(choice: &Choice) -> Started {
         occurrence: "manual:r1".into(),
         spec_hash: "hash".into(),
         spec,
-        actor: "tester".into(),
+        actor: "linus".into(),
         item: None,
         more: Vec::new(),
         dry_run: choice.kind > 240,
@@ -180,22 +191,22 @@ pub(crate) fn strangers(round: &Round, choice: &Choice) -> Vec<Event> {
         probed(choice),
         Event::Isolated(Isolated { base: "b0".into(), branch: None }),
         Event::Baselined(Baselined { results: results(round, choice) }),
-        Event::MakerStarted(agent(attempt)),
-        Event::MakerStarted(turn(round, Role::Maker, attempt, choice)),
+        Event::RoleStarted(agent(Role::Maker, attempt)),
+        Event::RoleStarted(turn(round, Role::Maker, attempt, choice)),
         Event::Waited,
         resumed(choice),
         made(attempt, choice),
         sealed(attempt, choice),
         Event::Gated(Gated { attempt, results: results(round, choice), inputs_edited: Vec::new() }),
-        Event::CheckerStarted(AgentStarted { nonce: Some("n".into()), ..agent(attempt) }),
+        Event::RoleStarted(RoleStarted { nonce: Some("n".into()), ..agent(Role::Checker, attempt) }),
         checked(attempt, choice),
         Event::Decided { decision: GateDecision::AutoProceed },
         Event::Decided { decision: GateDecision::escalate("no") },
         Event::Approved(said(round, choice)),
         Event::Denied(said(round, choice)),
-        Event::Expired,
+        Event::Expired(Expired::default()),
         delivered(u32::from(choice.b % 4), choice),
-        Event::Recorded(Recorded { report: None, network: Default::default() }),
+        Event::Recorded(Recorded { report: None, network: Default::default(), window: window(choice) }),
         trouble(&Choice { a: 0, ..*choice }),
         trouble(&Choice { a: 1, ..*choice }),
         trouble(&Choice { a: 2, ..*choice }),
@@ -216,15 +227,19 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
         Phase::Isolating => Event::Isolated(Isolated { base: "b0".into(), branch: Some("main".into()) }),
         Phase::Baselining => Event::Baselined(Baselined { results: results(round, choice) }),
         Phase::Making(loopwright_core::round::AgentRun::Due) => {
-            Event::MakerStarted(turn(round, Role::Maker, attempt + 1, choice))
+            Event::RoleStarted(turn(round, Role::Maker, attempt + 1, choice))
         }
         Phase::Making(loopwright_core::round::AgentRun::Again) => {
-            Event::MakerStarted(turn(round, Role::Maker, attempt, choice))
+            Event::RoleStarted(turn(round, Role::Maker, attempt, choice))
         }
         Phase::Held(..) => Event::Waited,
         Phase::Suspended(..) => match choice.a % 8 {
-            0 => Event::Expired,
-            1 => Event::Recorded(Recorded { report: Some("/r".into()), network: Default::default() }),
+            0 => Event::Expired(Expired::default()),
+            1 => Event::Recorded(Recorded {
+                report: Some("/r".into()),
+                network: Default::default(),
+                window: window(choice),
+            }),
             _ => resumed(choice),
         },
         Phase::Making(loopwright_core::round::AgentRun::Started) => made(attempt, choice),
@@ -236,19 +251,27 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
         }
         Phase::Checking(_, loopwright_core::round::AgentRun::Due | loopwright_core::round::AgentRun::Again) => {
             let turn = turn(round, Role::Checker, attempt, choice);
-            Event::CheckerStarted(AgentStarted { nonce: Some("n".into()), ..turn })
+            Event::RoleStarted(RoleStarted { nonce: Some("n".into()), ..turn })
         }
         Phase::Checking(_, loopwright_core::round::AgentRun::Started) => checked(attempt, choice),
         Phase::Approving(_) if choice.a.is_multiple_of(3) => Event::Decided { decision: GateDecision::escalate("no") },
         Phase::Approving(_) => Event::Decided { decision: GateDecision::AutoProceed },
         Phase::Waiting(_) => match choice.a % 6 {
-            0 => Event::Recorded(Recorded { report: Some("/r".into()), network: Default::default() }),
+            0 => Event::Recorded(Recorded {
+                report: Some("/r".into()),
+                network: Default::default(),
+                window: window(choice),
+            }),
             1 => Event::Denied(said(round, choice)),
-            2 => Event::Expired,
+            2 => Event::Expired(Expired::default()),
             _ => Event::Approved(said(round, choice)),
         },
         Phase::Doubting(_) => match choice.a % 4 {
-            0 => Event::Recorded(Recorded { report: Some("/r".into()), network: Default::default() }),
+            0 => Event::Recorded(Recorded {
+                report: Some("/r".into()),
+                network: Default::default(),
+                window: window(choice),
+            }),
             1 => Event::Denied(said(round, choice)),
             _ => Event::Approved(said(round, choice)),
         },
@@ -259,7 +282,7 @@ fn fitting(round: &Round, choice: &Choice) -> Event {
             delivered(open.first().copied().unwrap_or(1), choice)
         }
         Phase::Recording(_) | Phase::Ended(_) => {
-            Event::Recorded(Recorded { report: Some("/r".into()), network: Default::default() })
+            Event::Recorded(Recorded { report: Some("/r".into()), network: Default::default(), window: window(choice) })
         }
     }
 }
@@ -274,9 +297,10 @@ fn probed(choice: &Choice) -> Event {
     })
 }
 
-pub(crate) fn agent(attempt: u32) -> AgentStarted {
+pub(crate) fn agent(role: Role, attempt: u32) -> RoleStarted {
     let reserved = Reservation { tokens: 100, usd: Usd(1_000_000) };
-    AgentStarted {
+    RoleStarted {
+        role,
         attempt,
         agent: "scripted".into(),
         version: None,
@@ -291,10 +315,10 @@ pub(crate) fn agent(attempt: u32) -> AgentStarted {
 }
 
 /// The start that is due in a role's chain of three.
-fn turn(round: &Round, role: Role, attempt: u32, choice: &Choice) -> AgentStarted {
+fn turn(round: &Round, role: Role, attempt: u32, choice: &Choice) -> RoleStarted {
     let place = round.facts().patience.place(role);
     let model = choice.b.is_multiple_of(2).then(|| "small".to_owned());
-    AgentStarted { place, left: 2_u32.saturating_sub(place), model, ..agent(attempt) }
+    RoleStarted { place, left: 2_u32.saturating_sub(place), model, ..agent(role, attempt) }
 }
 
 fn resumed(choice: &Choice) -> Event {
@@ -335,19 +359,27 @@ fn made(attempt: u32, choice: &Choice) -> Event {
         0 => Staged::Refused { problems: vec!["evil.sh: unknown name".into()] },
         _ => Staged::Items { items: Vec::new() },
     };
-    Event::Made(Box::new(Made {
-        attempt,
-        end: end(choice),
-        spend: spend(choice),
-        models: Vec::new(),
-        counted: Default::default(),
+    let result = MakerResult {
         text: "done".into(),
         cannot: (choice.a % 20 == 1).then(|| "I cannot".to_owned()),
         staged,
         secrets: Vec::new(),
-        transcript: Some("hash".into()),
         survivors: u32::from(choice.a % 20 == 2),
         notes: Default::default(),
+    };
+    ended(attempt, choice, RoleResult::Maker(result))
+}
+
+fn ended(attempt: u32, choice: &Choice, result: RoleResult) -> Event {
+    Event::RoleEnded(Box::new(RoleEnded {
+        attempt,
+        cookie: choice.a.is_multiple_of(2).then(|| "c".to_owned()),
+        end: end(choice),
+        spend: spend(choice),
+        models: Vec::new(),
+        counted: Default::default(),
+        transcript: Some("hash".into()),
+        result,
     }))
 }
 
@@ -417,23 +449,25 @@ fn checked(attempt: u32, choice: &Choice) -> Event {
         6 if choice.b.is_multiple_of(2) => Judgement::Forged { why: "the nonce is not this round's".into() },
         _ => Judgement::Pass { scored: scored(VerdictWord::Pass) },
     };
-    Event::Checked(Box::new(Checked {
-        attempt,
-        end: end(choice),
-        judgement,
-        spend: spend(choice),
-        models: Vec::new(),
-        counted: Default::default(),
-        transcript: None,
-        shown: loopwright_core::round::Shown::Whole,
-    }))
+    let shown = loopwright_core::round::Shown::Whole;
+    ended(attempt, choice, RoleResult::Checker(CheckerResult { judgement, shown }))
+}
+
+/// Short enough that some answers come too late.
+fn window(choice: &Choice) -> Option<AnswerWindow> {
+    choice.b.is_multiple_of(2).then_some(AnswerWindow { from_ms: 0, until_ms: 200 })
 }
 
 /// A person's answer, mostly about the candidate that waits.
 fn said(round: &Round, choice: &Choice) -> PersonSaid {
     let current = round.facts().attempt().and_then(|attempt| attempt.candidate.clone());
     let candidate = if choice.b.is_multiple_of(5) { Some("candidate-other".to_owned()) } else { current };
-    PersonSaid { actor: "ada".into(), candidate: candidate.unwrap_or_default(), why: Some("because".into()) }
+    PersonSaid {
+        actor: Actor::user(["ada", "grace", "linus"][usize::from(choice.b % 3)], u32::from(choice.b % 3)),
+        candidate: candidate.unwrap_or_default(),
+        why: Some("because".into()),
+        at_ms: Some(i64::from(choice.kind)),
+    }
 }
 
 fn delivered(position: u32, choice: &Choice) -> Event {

@@ -1,5 +1,6 @@
 //! A short notation for events: a word and `key=value` pairs a line. Test material only.
 
+use loopwright_core::actor::Actor;
 use loopwright_core::budget::{BudgetLimit, Reservation, Spend, Tokens};
 use loopwright_core::gate::{GateResult, GateStatus};
 use loopwright_core::human_gate::GateDecision;
@@ -7,9 +8,9 @@ use loopwright_core::level::LoopLevel;
 use loopwright_core::outbox::StagedItem;
 use loopwright_core::provider::{ProviderTrouble, TroubleKind};
 use loopwright_core::round::{
-    AgentEnd, AgentStarted, Baselined, Boundary, Broke, Ceiling, ChangeFact, Checked, Delivered, DeliveryResult, Event,
-    Gated, Isolated, Item, Made, PersonSaid, Probed, Recalled, Recorded, Resumed, SealFindings, Sealed, Shown, Stage,
-    Staged, Started, Stopped, StoppedBy,
+    AgentEnd, AnswerWindow, Baselined, Boundary, Broke, Ceiling, ChangeFact, CheckerResult, Delivered, DeliveryResult,
+    Event, Expired, Gated, Isolated, Item, MakerResult, PersonSaid, Probed, Recalled, Recorded, Resumed, RoleEnded,
+    RoleResult, RoleStarted, SealFindings, Sealed, Shown, Stage, Staged, Started, Stopped, StoppedBy,
 };
 use loopwright_core::spec::{
     ActionKind, AgentSpec, AgentUse, CheckMode, Gate, ItemsForm, LoopSpec, OutputSpec, ProbeSpec, Role, RunGate,
@@ -73,6 +74,9 @@ fn started(words: &Words<'_>) -> Event {
             spec.agents.insert(role, AgentSpec { fallback: rest.to_vec(), ..AgentSpec::new(agent) });
         }
     }
+    spec.approvers = words.list("approvers");
+    spec.approvals.quorum = words.get("quorum").map_or(1, |text| text.parse().expect("a number"));
+    spec.approvals.separate = words.has("separate");
     if words.has("unchecked") {
         spec.check = CheckMode::None;
     }
@@ -115,12 +119,12 @@ fn event(words: &Words<'_>, attempt: u32) -> Event {
         "probed" => Event::Probed(probed(words)),
         "isolated" => Event::Isolated(Isolated { base: "b0".into(), branch: Some("main".into()) }),
         "baselined" => Event::Baselined(Baselined { results: results(words) }),
-        "maker-started" => Event::MakerStarted(agent(words, attempt, None)),
-        "made" => Event::Made(Box::new(made(words, attempt))),
+        "maker-started" => Event::RoleStarted(agent(words, Role::Maker, attempt)),
+        "made" => ended(words, attempt, RoleResult::Maker(made(words))),
         "sealed" => Event::Sealed(Box::new(sealed(words, attempt))),
         "gated" => Event::Gated(Gated { attempt, results: results(words), inputs_edited: words.list("edited") }),
-        "checker-started" => Event::CheckerStarted(agent(words, attempt, Some("n".into()))),
-        "checked" => Event::Checked(Box::new(checked(words, attempt))),
+        "checker-started" => Event::RoleStarted(agent(words, Role::Checker, attempt)),
+        "checked" => ended(words, attempt, RoleResult::Checker(checked(words))),
         "decided" => Event::Decided {
             decision: if words.has("auto") {
                 GateDecision::AutoProceed
@@ -130,9 +134,15 @@ fn event(words: &Words<'_>, attempt: u32) -> Event {
         },
         "approved" => Event::Approved(said(words)),
         "denied" => Event::Denied(said(words)),
-        "expired" => Event::Expired,
+        "expired" => Event::Expired(Expired { at_ms: at_ms(words) }),
         "delivered" => Event::Delivered(delivered(words)),
-        "recorded" => Event::Recorded(Recorded { report: Some("/reports/r1.md".into()), network: Default::default() }),
+        "recorded" => Event::Recorded(Recorded {
+            report: Some("/reports/r1.md".into()),
+            network: Default::default(),
+            window: words
+                .get("until")
+                .map(|text| AnswerWindow { from_ms: 0, until_ms: text.parse().expect("a number") }),
+        }),
         "ceiling" => Event::Ceiling(Ceiling { limit: BudgetLimit::Day, text: "no room".into() }),
         "broke" => Event::Broke(Broke { stage: Stage::Isolate, code: "git".into(), text: "git broke".into() }),
         "stopped" => Event::Stopped(Stopped {
@@ -165,9 +175,10 @@ fn probed(words: &Words<'_>) -> Probed {
 }
 
 /// `with=codex place=1 left=0`: an agent of a chain.
-fn agent(words: &Words<'_>, attempt: u32, nonce: Option<String>) -> AgentStarted {
+fn agent(words: &Words<'_>, role: Role, attempt: u32) -> RoleStarted {
     let number = |key| words.get(key).map_or(0, |text| text.parse().expect("a number"));
-    AgentStarted {
+    RoleStarted {
+        role,
         attempt,
         agent: words.get("with").unwrap_or("scripted").into(),
         version: None,
@@ -175,7 +186,7 @@ fn agent(words: &Words<'_>, attempt: u32, nonce: Option<String>) -> AgentStarted
         cookie: "c".into(),
         reserved: Reservation { tokens: 100, usd: Usd(1_000_000) },
         day: None,
-        nonce,
+        nonce: (role == Role::Checker).then(|| "n".to_owned()),
         place: number("place"),
         left: number("left"),
     }
@@ -217,23 +228,34 @@ fn end(words: &Words<'_>) -> AgentEnd {
     AgentEnd::Exited { code: 0 }
 }
 
-fn made(words: &Words<'_>, attempt: u32) -> Made {
+fn ended(words: &Words<'_>, attempt: u32, result: RoleResult) -> Event {
+    Event::RoleEnded(Box::new(RoleEnded {
+        attempt,
+        cookie: None,
+        end: end(words),
+        spend: spend(words),
+        models: Vec::new(),
+        counted: Default::default(),
+        transcript: None,
+        result,
+    }))
+}
+
+fn at_ms(words: &Words<'_>) -> Option<i64> {
+    words.get("at").map(|text| text.parse().expect("a number"))
+}
+
+fn made(words: &Words<'_>) -> MakerResult {
     let staged = if words.has("bad-outbox") {
         Staged::Refused { problems: vec!["evil.sh: unknown name".into()] }
     } else {
         Staged::Items { items: Vec::new() }
     };
-    Made {
-        attempt,
-        end: end(words),
-        spend: spend(words),
-        models: Vec::new(),
-        counted: Default::default(),
+    MakerResult {
         text: "done".into(),
         cannot: words.has("cannot").then(|| "the task contradicts a gate".to_owned()),
         staged,
         secrets: Vec::new(),
-        transcript: None,
         survivors: u32::from(words.has("survivor")),
         notes: Default::default(),
     }
@@ -280,7 +302,7 @@ fn results(words: &Words<'_>) -> Vec<GateResult> {
     words.rest.iter().filter_map(result).collect()
 }
 
-fn checked(words: &Words<'_>, attempt: u32) -> Checked {
+fn checked(words: &Words<'_>) -> CheckerResult {
     let scored =
         |verdict| Scored { verdict, said: verdict, mean: Some(4.0), summary: "seen".into(), scores: Vec::new() };
     let judgement = match words.rest.first().copied() {
@@ -297,23 +319,23 @@ fn checked(words: &Words<'_>, attempt: u32) -> Checked {
         Some(_) | None => Judgement::Missing,
     };
     let shown = if words.has("cut") { Shown::Part } else { Shown::Whole };
-    Checked {
-        attempt,
-        end: end(words),
-        judgement,
-        spend: spend(words),
-        models: Vec::new(),
-        counted: Default::default(),
-        transcript: None,
-        shown,
-    }
+    CheckerResult { judgement, shown }
 }
 
 fn said(words: &Words<'_>) -> PersonSaid {
     PersonSaid {
-        actor: "ada".into(),
+        actor: actor(words.get("by").unwrap_or("ada")),
         candidate: words.get("candidate").unwrap_or("candidate-t1").into(),
         why: words.get("why").map(str::to_owned),
+        at_ms: at_ms(words),
+    }
+}
+
+/// `name`, or `name/uid` for a user of the operating system.
+fn actor(text: &str) -> Actor {
+    match text.split_once('/') {
+        Some((name, uid)) => Actor::user(name, uid.parse().expect("a number")),
+        None => Actor::embedder(text),
     }
 }
 

@@ -4,45 +4,54 @@ use crate::agents::Agent;
 use loopwright_core::deliver::Deliver;
 use loopwright_core::human_gate::HumanGate;
 use loopwright_core::spec::Role;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a loop is bound to.
 #[derive(Clone)]
 pub struct Bindings {
-    /// Does the work.
-    pub maker: Arc<dyn Agent>,
-    /// Judges it; absent only where the loop says `check: none`.
-    pub checker: Option<Arc<dyn Agent>>,
-    /// Who takes over from them.
-    pub fallback: Fallback,
+    /// The agents of each role.
+    pub agents: RoleAgents,
     /// Decides at L3 what may leave without a person.
     pub gate: Arc<dyn HumanGate>,
     /// Where outputs go.
     pub outlet: Outlet,
 }
 
-/// Who takes over, in this order, while an agent is not to be had or its provider says no.
+/// The agents of each role, in the order in which they are tried. No role uses the agents of another one: a loop whose
+/// checker is the maker's agent binds that agent twice.
 #[derive(Clone, Default)]
-pub struct Fallback {
-    /// From the maker.
-    pub maker: Vec<Arc<dyn Agent>>,
-    /// From the checker.
-    pub checker: Vec<Arc<dyn Agent>>,
-}
+pub struct RoleAgents(BTreeMap<Role, Vec<Arc<dyn Agent>>>);
 
-impl Bindings {
-    /// Every agent that may play a role, in the order in which they are tried.
-    pub fn chain(&self, role: Role) -> impl Iterator<Item = &Arc<dyn Agent>> {
-        let (first, rest) = match role {
-            Role::Checker => (self.checker.as_ref(), &self.fallback.checker),
-            Role::Maker | Role::Planner | Role::Prover | Role::Attacker => (Some(&self.maker), &self.fallback.maker),
-        };
-        first.into_iter().chain(rest)
+impl RoleAgents {
+    /// Adds an agent at the end of a role's chain.
+    #[must_use]
+    pub fn with(mut self, role: Role, agent: Arc<dyn Agent>) -> Self {
+        self.add(role, agent);
+        self
+    }
+
+    /// The same in place.
+    pub fn add(&mut self, role: Role, agent: Arc<dyn Agent>) {
+        self.0.entry(role).or_default().push(agent);
+    }
+
+    /// Replaces a role's chain; an empty one unbinds the role.
+    #[must_use]
+    pub fn with_chain(mut self, role: Role, chain: Vec<Arc<dyn Agent>>) -> Self {
+        self.0.insert(role, chain);
+        self
+    }
+
+    /// The agents that may play a role, in the order in which they are tried.
+    #[must_use]
+    pub fn chain(&self, role: Role) -> &[Arc<dyn Agent>] {
+        self.0.get(&role).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Every agent of every role.
-    pub fn agents(&self) -> impl Iterator<Item = (Role, &Arc<dyn Agent>)> {
-        [Role::Maker, Role::Checker].into_iter().flat_map(|role| self.chain(role).map(move |agent| (role, agent)))
+    pub fn iter(&self) -> impl Iterator<Item = (Role, &Arc<dyn Agent>)> {
+        self.0.iter().flat_map(|(role, chain)| chain.iter().map(move |agent| (*role, agent)))
     }
 }
 

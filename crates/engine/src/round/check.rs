@@ -1,23 +1,20 @@
 //! Check: a fresh process on a read-only snapshot, without the maker's words. Its verdict comes through a sink that did not
 //! exist while the maker lived, or is its last message for an agent that is listened to, and comes from nowhere else.
 
-use super::make::{Turn, end_of};
+use super::role_runner::{FileAccess, RoleCall, RoleView};
 use super::{Run, Trouble, isolate, workspace_trouble};
-use crate::agents::{AgentOutcome, Invocation, VerdictSink};
+use crate::agents::{AgentOutcome, VerdictSink};
 use crate::git::Oid;
-use crate::proc::Cookie;
-use crate::room::{self, Papers, Room, Seat};
 use crate::workspace::{Files, SnapshotKind};
 use crate::{places, random, staging};
 use loopwright_core::gate::GateStatus;
 use loopwright_core::outbox::StagedItem;
 use loopwright_core::prompt::AnswerWay;
-use loopwright_core::round::{AgentStarted, Attempt, Checked, Event, Stage};
+use loopwright_core::round::{Attempt, CheckerResult, Event, RoleResult, Stage};
 use loopwright_core::spec::Role;
 use loopwright_core::verdict::{self, Evidence, Expected, Judgement, Malformed, Resolve, TreeChange, VerdictFile};
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 /// Bytes of one cited file.
 const BLOB_MAX: usize = 8 << 20;
@@ -26,42 +23,23 @@ impl Run<'_> {
     pub(super) async fn check(&mut self) -> Result<Event, Trouble> {
         self.has_time()?;
         let attempt = self.round.facts().attempt_number();
-        let turn = self.turn(Role::Checker)?;
+        let turn = self.role_runner().turn(Role::Checker)?;
         self.stage(Stage::Check, format!("fresh checker with {}", turn.agent.name()));
         let desk = self.desk().await?;
-        let (prompt, shown) = self.checker_brief(self.sealed_attempt()?, &desk.nonce, turn.answer_way()).await?;
-        let mut invocation = self.checker_invocation(attempt, &turn, &desk, prompt)?;
-        let (reserved, day) = (self.reservation(), self.today());
-        let started = AgentStarted {
-            attempt,
-            agent: turn.agent.name().to_owned(),
-            version: turn.agent.version().map(str::to_owned),
-            model: invocation.model.clone(),
-            cookie: invocation.cookie.as_str().to_owned(),
-            reserved,
-            day: Some(day.clone()),
-            nonce: Some(desk.nonce.clone()),
-            place: turn.place,
-            left: turn.left,
-        };
-        self.start_agent(Event::CheckerStarted(started), reserved, day).await?;
-        self.hold(&mut invocation);
-        let starts = self.round.facts().attempt().map_or(1, |attempt| attempt.checker_starts);
-        let (outcome, transcript, wall_ms) =
-            self.invoke(&turn, &invocation, &format!("checker-{attempt}-{starts}")).await;
-        let said = said(&desk, turn.answer_way(), outcome.as_ref().ok());
-        let judgement = self.judge(&desk, said).await?;
-        let cost = self.cost_of(&outcome, &invocation, reserved, wall_ms);
-        Ok(Event::Checked(Box::new(Checked {
-            attempt,
-            end: self.explained(end_of(&outcome, self.engine.now_ms())?, cost.spend.amount()),
-            judgement,
-            spend: cost.spend,
-            models: cost.models,
-            counted: cost.counted,
-            transcript,
-            shown,
-        })))
+        let sealed = self.sealed_attempt()?;
+        let way = turn.answer_way();
+        let (prompt, shown) = self.checker_brief(sealed, &desk.nonce, way).await?;
+        let name = format!("checker-{attempt}-{}", sealed.checker_starts + 1);
+        let verdict = Some(VerdictSink {
+            path: desk.verdict(),
+            nonce: desk.nonce.clone(),
+            tree: sealed.tree.clone().unwrap_or_default(),
+            candidate: sealed.candidate.clone().unwrap_or_default(),
+        });
+        let view = desk.view(&self.workspace(Stage::Check)?.root);
+        let run = self.run_role(RoleCall { turn, attempt, name, prompt, view, verdict }).await?;
+        let judgement = self.judge(&desk, said(&desk, way, run.outcome.as_ref())).await?;
+        Ok(run.ended(RoleResult::Checker(CheckerResult { judgement, shown })))
     }
 
     /// The checker's own folder: snapshot, sink, home. Made after the maker is dead, under a name nobody can guess.
@@ -77,7 +55,7 @@ impl Run<'_> {
             sink: folder.join("sink"),
             outbox: folder.join("outbox"),
             items: folder.join("items"),
-            view: Files::Layers(Vec::new()),
+            files: Files::Layers(Vec::new()),
         };
         for path in [&desk.home, &desk.tmp, &desk.sink, &desk.outbox, &desk.items] {
             places::make_dir(path).map_err(|error| Trouble::broke(Stage::Check, "desk", &error))?;
@@ -85,7 +63,7 @@ impl Run<'_> {
         self.lay_out_items(&desk, &attempt.items)?;
         let commit = isolate::parse(attempt.commit.as_deref().unwrap_or_default())?;
         let view = self.spaces.snapshot(workspace, "check", &commit, SnapshotKind::ReadOnly, &[]).await;
-        Ok(Desk { view: view.map_err(workspace_trouble(Stage::Check))?.files, ..desk })
+        Ok(Desk { files: view.map_err(workspace_trouble(Stage::Check))?.files, ..desk })
     }
 
     fn lay_out_items(&self, desk: &Desk, items: &[StagedItem]) -> Result<(), Trouble> {
@@ -105,51 +83,6 @@ impl Run<'_> {
                 text: "there is no sealed candidate".to_owned(),
             })
         })
-    }
-
-    fn checker_invocation(
-        &self,
-        attempt: u32,
-        turn: &Turn,
-        desk: &Desk,
-        prompt: String,
-    ) -> Result<Invocation, Trouble> {
-        let workspace = self.workspace(Stage::Check)?;
-        let sealed = self.sealed_attempt()?;
-        let state_file = self.write_state_file(workspace, Role::Checker)?;
-        let room = self.checker_room(desk, &state_file);
-        Ok(Invocation {
-            role: Role::Checker,
-            loop_name: self.spec().name.clone(),
-            round: self.id().to_owned(),
-            attempt,
-            prompt,
-            workspace: room::place(&desk.view).to_owned(),
-            outbox: desk.outbox.clone(),
-            state_file,
-            items: Some(desk.items.clone()),
-            home: desk.home.clone(),
-            tmp: desk.tmp.clone(),
-            verdict: Some(VerdictSink {
-                path: desk.verdict(),
-                nonce: desk.nonce.clone(),
-                tree: sealed.tree.clone().unwrap_or_default(),
-                candidate: sealed.candidate.clone().unwrap_or_default(),
-            }),
-            model: turn.model(),
-            tools: turn.tools(),
-            endpoints: self.endpoints(turn)?,
-            prices: Arc::clone(&self.engine.settings.prices),
-            limits: self.agent_limits(),
-            cookie: Cookie::new(&format!("lw-{}", self.id())),
-            room,
-        })
-    }
-
-    fn checker_room(&self, desk: &Desk, state: &Path) -> Room {
-        let seat = Seat { files: &desk.view, home: &desk.home, tmp: &desk.tmp };
-        let papers = Papers { outbox: &desk.outbox, state, items: Some(&desk.items), sink: Some(&desk.sink) };
-        self.rooms.reader(seat, papers)
     }
 
     /// Judges what the checker said. Whatever is missing or strange there is never a pass.
@@ -220,12 +153,25 @@ struct Desk {
     sink: PathBuf,
     outbox: PathBuf,
     items: PathBuf,
-    view: Files,
+    files: Files,
 }
 
 impl Desk {
     fn verdict(&self) -> PathBuf {
         Path::new(&self.sink).join("verdict.json")
+    }
+
+    fn view(&self, root: &Path) -> RoleView {
+        RoleView {
+            files: self.files.clone(),
+            access: FileAccess::ReadOnly,
+            root: root.to_owned(),
+            outbox: self.outbox.clone(),
+            home: self.home.clone(),
+            tmp: self.tmp.clone(),
+            items: Some(self.items.clone()),
+            sink: Some(self.sink.clone()),
+        }
     }
 }
 

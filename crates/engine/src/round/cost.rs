@@ -1,13 +1,13 @@
 //! What a start may ask and what it cost: its pass to the model providers, the ceilings that their answers are held against,
 //! and the two counts, the agent's own and the proxy's, of which the dearer one is charged.
 
-use super::{Run, Trouble};
+use super::Trouble;
+use super::role_runner::{RoleRunner, RoleTurn};
 use crate::agents::providers::Asks;
 use crate::agents::{AgentError, AgentOutcome, Endpoints, Invocation};
 use crate::egress::Pass;
 use crate::egress::usage::{Bounds, Count};
 use crate::proc::{Cancel, How};
-use crate::round::make::Turn;
 use loopwright_core::budget::{
     self, Charge, Counted, Known, ModelSpend, ModelTokens, Priced, Reservation, Spend, Tokens, Usage,
 };
@@ -24,10 +24,10 @@ pub(super) struct Cost {
     pub(super) counted: Counted,
 }
 
-impl Run<'_> {
+impl RoleRunner<'_> {
     /// Where the agent whose turn it is reaches the model providers that it asks, with a pass that no other start has. One
     /// whose provider has no key signs in by itself, if its user allows that.
-    pub(super) fn endpoints(&self, turn: &Turn) -> Result<Endpoints, Trouble> {
+    pub(super) fn endpoints(&self, turn: &RoleTurn) -> Result<Endpoints, Trouble> {
         let known = self.engine.provider_names();
         let asks = turn.spec.as_ref().map_or(Asks::All, Asks::of_spec);
         let login = turn.spec.as_ref().and_then(|agent| self.engine.login(agent));
@@ -38,10 +38,9 @@ impl Run<'_> {
         Ok(Endpoints { login, ..Endpoints::by(pass) })
     }
 
-    /// Lets a start that is on record draw on what it shares with others, and holds what its models' answers cost against
-    /// the same ceilings: an agent that tells its use late or never meets them all the same.
-    pub(super) fn hold(&self, invocation: &mut Invocation) {
-        invocation.limits.meter = self.meter();
+    /// Holds what the answers of a start's models cost against the same ceilings as its own reports: an agent that reports
+    /// its use late or never is stopped by them all the same.
+    pub(super) fn bound_pass(&self, invocation: &Invocation) {
         let limits = &invocation.limits;
         let (meter, prices) = (limits.meter.clone(), Arc::clone(&self.engine.settings.prices));
         if let Some(pass) = &invocation.endpoints.pass {

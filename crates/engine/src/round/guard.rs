@@ -5,7 +5,7 @@ use crate::gates::Facts;
 use crate::workspace::Sealed as SealedTree;
 use loopwright_core::level::LoopLevel;
 use loopwright_core::outbox::StagedFile;
-use loopwright_core::round::{Broke, Event, Made, Stage, Staged};
+use loopwright_core::round::{Broke, Event, MakerResult, Stage, Staged};
 use loopwright_core::secrets::Hit;
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ impl Run<'_> {
 
     /// Secrets in what a maker staged, found before anything of it is recorded. Its last words count where they would
     /// become the report.
-    pub(super) fn secrets_in(&self, files: &[StagedFile], left: &Made) -> Vec<String> {
+    pub(super) fn secrets_in(&self, files: &[StagedFile], left: &MakerResult) -> Vec<String> {
         let staged = files.iter().map(|file| (file.name.as_str(), String::from_utf8_lossy(&file.bytes)));
         let mut texts: Vec<_> = staged.collect();
         let is_bare = matches!(&left.staged, Staged::Items { items } if items.is_empty());
@@ -80,7 +80,7 @@ fn said(hit: &Hit) -> String {
 }
 
 fn speaks_of_others(event: &Event) -> bool {
-    !matches!(event, Event::Started(_) | Event::MakerStarted(_) | Event::CheckerStarted(_))
+    !matches!(event, Event::Started(_) | Event::RoleStarted(_))
 }
 
 fn gather<'a>(document: &'a Value, texts: &mut Vec<&'a str>) {

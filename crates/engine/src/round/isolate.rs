@@ -80,7 +80,7 @@ impl Run<'_> {
 /// Layers are put together by the kernel for each program behind walls. An agent that works in this process would see only
 /// one of them, so it gets a copy.
 pub(super) async fn method(engine: &Engine, bind: &Bindings, boundary: &Boundary) -> Method {
-    let all = bind.agents().all(|(_, agent)| agent.capabilities().confined);
+    let all = bind.agents.iter().all(|(_, agent)| agent.capabilities().confined);
     let layers = all && boundary.level == BoundaryLevel::Kernel && engine.host().await.overlay();
     if layers { Method::Overlay } else { Method::Copy }
 }

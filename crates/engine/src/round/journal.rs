@@ -7,7 +7,7 @@ use crate::engine::Engine;
 use crate::store::{
     Change, InboxRow, ItemRow, ItemSpend, LedgerRow, OutboxRow, RoundRow, SpendChange, StatsChange, StoreError,
 };
-use loopwright_core::budget::{Known, Reservation};
+use loopwright_core::budget::{Bill, Known, Reservation};
 use loopwright_core::outbox::{self, StagedItem};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::{BoundaryLevel, Delivered, DeliveryResult, Event, Facts, Item, Phase, Round};
@@ -58,6 +58,10 @@ pub(super) fn changes(before: Option<&Round>, after: &Round, event: &Event, when
     }
     if before.is_some_and(|round| matches!(round.phase(), Phase::Waiting(_))) && !is_waiting(after) {
         changes.push(Change::InboxClosed { id: question_id(&after.facts().started.round) });
+    }
+    if matches!(event, Event::Approved(_)) && is_waiting(after) {
+        // One of several approvals: the question stays open and says so.
+        changes.push(Change::Inbox(question(after, when)));
     }
     if entered(before, after, |phase| matches!(phase, Phase::Sending(_))) {
         outbox_rows(after, "staged", when, &mut changes);
@@ -120,7 +124,7 @@ fn round_row(round: &Round, when: &When) -> RoundRow {
         report: facts.report.clone(),
         spend_tokens: clamp(facts.spend.tokens.total()),
         spend_micros: clamp(facts.spend.usd.micros()),
-        cookie: facts.cookie.clone(),
+        cookie: facts.running.first().map(|running| running.cookie.clone()),
     }
 }
 
@@ -136,40 +140,42 @@ fn clamp(number: u64) -> i64 {
 
 /// Reservations are taken back and what was used is settled in the same transaction as the agent's end.
 fn spend_changes(before: Option<&Round>, after: &Round, when: &When, changes: &mut Vec<Change>) {
-    let Some(before) = before else { return };
-    let (old, new) = (before.facts(), after.facts());
-    let freed = match (old.reserved, new.reserved) {
-        (Some(reserved), None) => reserved,
-        _ => Reservation::default(),
-    };
-    let tokens = clamp(new.spend.tokens.total().saturating_sub(old.spend.tokens.total()));
-    let micros = clamp(new.spend.usd.micros().saturating_sub(old.spend.usd.micros()));
-    if freed == Reservation::default() && tokens == 0 && micros == 0 {
-        return;
+    let known = before.map_or(0, |round| round.facts().bills.len());
+    let facts = after.facts();
+    for bill in facts.bills.iter().skip(known) {
+        let freed = bill.reserved;
+        let (tokens, micros) = (clamp(bill.spend.tokens.total()), clamp(bill.spend.usd.micros()));
+        if freed == Reservation::default() && tokens == 0 && micros == 0 {
+            continue;
+        }
+        item_spend(facts, freed, tokens, micros, changes);
+        changes.push(Change::Spend(SpendChange {
+            // The day on which the agent started bears its spend, so that what was reserved there is freed there.
+            day: bearing(bill, when),
+            repo: facts.started.repo.clone(),
+            loop_name: facts.started.spec.name.clone(),
+            reserved_micros: -clamp(freed.usd.micros()),
+            settled_micros: micros,
+            reserved_tokens: -clamp(freed.tokens),
+            settled_tokens: tokens,
+        }));
     }
-    // Of several items each bears its share; nothing is reserved for them, because a share has no ceiling.
-    let (is_one, count) = (old.items.len() == 1, i64::try_from(old.items.len()).unwrap_or(i64::MAX));
+}
+
+/// Of several items each bears its share; nothing is reserved for them, because a share has no ceiling.
+fn item_spend(facts: &Facts, freed: Reservation, tokens: i64, micros: i64, changes: &mut Vec<Change>) {
+    let (is_one, count) = (facts.items.len() == 1, i64::try_from(facts.items.len()).unwrap_or(i64::MAX));
     let share = |sum: i64, at: usize| sum / count + i64::from(i64::try_from(at).is_ok_and(|at| at < sum % count));
-    changes.extend(old.items.iter().enumerate().map(|(at, item)| {
+    changes.extend(facts.items.iter().enumerate().map(|(at, item)| {
         Change::ItemSpend(ItemSpend {
-            repo: new.started.repo.clone(),
-            loop_name: new.started.spec.name.clone(),
+            repo: facts.started.repo.clone(),
+            loop_name: facts.started.spec.name.clone(),
             item: item.key.clone(),
             reserved_micros: if is_one { -clamp(freed.usd.micros()) } else { 0 },
             settled_micros: share(micros, at),
             reserved_tokens: if is_one { -clamp(freed.tokens) } else { 0 },
             settled_tokens: share(tokens, at),
         })
-    }));
-    changes.push(Change::Spend(SpendChange {
-        // The day on which the agent started bears its spend, so that what was reserved there is freed there.
-        day: bearing(old, when),
-        repo: new.started.repo.clone(),
-        loop_name: new.started.spec.name.clone(),
-        reserved_micros: -clamp(freed.usd.micros()),
-        settled_micros: micros,
-        reserved_tokens: -clamp(freed.tokens),
-        settled_tokens: tokens,
     }));
 }
 
@@ -183,7 +189,7 @@ fn ledger_rows(before: Option<&Round>, after: &Round, when: &When, changes: &mut
                 round: facts.started.round.clone(),
                 start: i64::try_from(start).unwrap_or(i64::MAX),
                 model: line.model,
-                day: bill.day.clone().unwrap_or_else(|| clock::day(when.started_ms)),
+                day: bearing(bill, when),
                 repo: facts.started.repo.clone(),
                 loop_name: facts.started.spec.name.clone(),
                 item: facts.item(),
@@ -202,10 +208,9 @@ fn ledger_rows(before: Option<&Round>, after: &Round, when: &When, changes: &mut
     }
 }
 
-/// The day that bears what the running agent costs. Old records do not say: there it is the round's.
-fn bearing(facts: &Facts, when: &When) -> String {
-    let day = facts.running.as_ref().and_then(|running| running.day.clone());
-    day.unwrap_or_else(|| clock::day(when.started_ms))
+/// The day that bears what an agent cost. Old records do not say: there it is the round's.
+fn bearing(bill: &Bill, when: &When) -> String {
+    bill.day.clone().unwrap_or_else(|| clock::day(when.started_ms))
 }
 
 /// The items that leave, in one state.
@@ -299,8 +304,8 @@ fn question(round: &Round, when: &When) -> InboxRow {
         risk: if sensitive { "high" } else { "medium" }.to_owned(),
         candidate: attempt.and_then(|attempt| attempt.candidate.clone()),
         summary: question_line(round),
-        created_ms: when.now_ms,
-        expires_ms: Some(when.expires_ms),
+        created_ms: facts.window.map_or(when.now_ms, |window| window.from_ms),
+        expires_ms: Some(facts.window.map_or(when.expires_ms, |window| window.until_ms)),
         closed_ms: None,
     }
 }
@@ -322,6 +327,7 @@ fn doubt(round: &Round, row: &OutboxRow, when: &When) -> InboxRow {
         kind: "in-doubt".to_owned(),
         risk: "high".to_owned(),
         summary: format!("{} may or may not have been delivered", row.kind),
+        created_ms: when.now_ms,
         expires_ms: None,
         ..question(round, when)
     }

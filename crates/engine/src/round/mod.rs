@@ -20,13 +20,16 @@ mod recall;
 mod record;
 mod recover;
 mod remember;
+mod role_runner;
 mod seal;
 mod send;
 mod start;
 mod transcript;
 mod wait;
 
-pub use bindings::{Bindings, Fallback, Outlet};
+pub use loopwright_core::round::Refusal;
+
+pub use bindings::{Bindings, Outlet, RoleAgents};
 pub use due::{DueRecord, Heard};
 pub use recover::{Recorded as RecordedRound, fold};
 pub use send::delivery;
@@ -51,10 +54,11 @@ use loopwright_core::dispatch::LoopKey;
 use loopwright_core::network::Traffic;
 use loopwright_core::outcome::RoundOutcome as Outcome;
 use loopwright_core::round::{
-    Action, Broke, Ceiling, Event, Phase, Recorded, Round, Stage, Step, Stopped, StoppedBy, step,
+    Action, AnswerWindow, Broke, Ceiling, Event, Phase, Recorded, Round, Stage, Step, StepError, Stopped, StoppedBy,
+    step,
 };
 use loopwright_core::secrets::Scanner;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -93,8 +97,8 @@ pub(crate) struct Run<'a> {
     started_ms: i64,
     failures: journal::Failures,
     begun: Instant,
-    /// The running agent's place in the purse.
-    seat: Option<Seat>,
+    /// The places of running agents in the purse, by their cookies.
+    seats: BTreeMap<String, Seat>,
     /// The round's place in its loop, where a daemon gives them out.
     _stay: Option<Box<dyn Stay>>,
     /// Keeps others of this process from the round.
@@ -210,7 +214,7 @@ impl Run<'_> {
     /// Decides what an event means, records both in one transaction, and only then moves on.
     pub(crate) async fn apply(&mut self, event: Event, extra: Vec<Change>) -> Result<Vec<Action>, Trouble> {
         let event = self.clean(event)?;
-        let Step { round, actions } = step(&self.round, event.clone()).map_err(|misfit| self.misfit(misfit))?;
+        let Step { round, actions } = step(&self.round, event.clone()).map_err(|error| self.not_accepted(error))?;
         bounds::fits(&event, self.round.phase().stage())?;
         let when = self.when();
         let mut changes = extra;
@@ -220,7 +224,7 @@ impl Run<'_> {
         self.write(&event, changes, when.now_ms).await?;
         let bills = self.round.facts().bills.len();
         self.round = round;
-        self.settle_seat(bills);
+        self.settle_seats(bills);
         let (phase, level) = (self.round.phase().word(), self.spec().level);
         self.publish(EventKind::Recorded { index: self.index, event: event.kind(), phase, level });
         Ok(actions)
@@ -244,8 +248,11 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn misfit(&self, source: loopwright_core::round::Misfit) -> Trouble {
-        Trouble::Fatal(EngineError::History { round: self.id().to_owned(), source })
+    fn not_accepted(&self, error: StepError) -> Trouble {
+        Trouble::Fatal(match error {
+            StepError::Misfit(source) => EngineError::History { round: self.id().to_owned(), source },
+            StepError::Refused(refusal) => EngineError::Refused(refusal),
+        })
     }
 
     fn when(&self) -> When {
@@ -293,9 +300,7 @@ impl Run<'_> {
 
     /// Publishes an event about this round.
     fn publish(&self, kind: EventKind) {
-        let started = &self.round.facts().started;
-        let key = LoopKey::new(&started.repo, &started.spec.name);
-        self.engine.publish(Some(key), Some(self.id()), kind);
+        publish(self.engine, &self.round, kind);
     }
 
     /// What is left of the round's wall time.
@@ -367,6 +372,13 @@ fn leaves_outputs(outcome: Outcome) -> bool {
     }
 }
 
+/// Puts a note about a round on the event stream.
+fn publish(engine: &Engine, round: &Round, kind: EventKind) {
+    let started = &round.facts().started;
+    let key = LoopKey::new(&started.repo, &started.spec.name);
+    engine.publish(Some(key), Some(&started.round), kind);
+}
+
 /// A text cut to what one event takes of it.
 pub(crate) fn bounded(text: &str) -> String {
     bounds::text(text)
@@ -384,6 +396,6 @@ pub(crate) fn recorded(event: &Event) -> NewEvent {
 }
 
 /// The report could not be written: the round still ends, and its record is whole.
-fn unreported(network: Traffic) -> Event {
-    Event::Recorded(Recorded { report: None, network })
+fn unreported(network: Traffic, window: Option<AnswerWindow>) -> Event {
+    Event::Recorded(Recorded { report: None, network, window })
 }

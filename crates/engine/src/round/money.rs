@@ -6,7 +6,7 @@ use crate::clock;
 use crate::purse::{Drawn, Meter, Place, Seat, amounts};
 use crate::store::{Ceiling, Change, Reserve, SpendRow, SpendScope, StoreError};
 use loopwright_core::budget::{self, Account, Allowance, BudgetLimit, Reservation, Scope};
-use loopwright_core::round::{AgentEnd, Event, Facts, Item};
+use loopwright_core::round::{AgentEnd, Event, Facts, Item, RoleStarted};
 use loopwright_core::spec::CheckMode;
 use loopwright_core::units::{Span, Usd};
 
@@ -33,19 +33,17 @@ impl Run<'_> {
         clock::day(self.engine.now_ms())
     }
 
-    /// Records that an agent starts, with its reservation in the same transaction; refused when a ceiling has no room for it.
-    pub(super) async fn start_agent(
-        &mut self,
-        event: Event,
-        reserved: Reservation,
-        day: String,
-    ) -> Result<(), Trouble> {
+    /// Records that an agent starts, with its reservation in the same transaction; refused when a ceiling has no room for
+    /// it. Answers with what the agent reports its use to.
+    pub(super) async fn record_start(&mut self, started: RoleStarted, day: String) -> Result<Meter, Trouble> {
+        let (cookie, reserved) = (started.cookie.clone(), started.reserved);
         let seat = self.sit_down(reserved, &day).await?;
         let reserve = self.reserve(reserved, day);
-        match self.apply(event, vec![reserve]).await {
+        match self.apply(Event::RoleStarted(started), vec![reserve]).await {
             Ok(_) => {
-                self.seat = Some(seat);
-                Ok(())
+                let meter = seat.meter();
+                self.seats.insert(cookie, seat);
+                Ok(meter)
             }
             Err(trouble) => {
                 seat.give_up();
@@ -61,11 +59,6 @@ impl Run<'_> {
         let place = Place { day, repo, loop_name, item: alone(facts).map(|item| item.key.as_str()) };
         let seated = self.engine.purse.enter(self.engine.store.as_ref(), &place, drawn, reserved).await?;
         seated.map_err(|account| self.no_room(&account))
-    }
-
-    /// What the start that is about to run reports to.
-    pub(super) fn meter(&self) -> Meter {
-        self.seat.as_ref().map(Seat::meter).unwrap_or_default()
     }
 
     /// The shared ceilings that this round draws on, without what was added to them.
@@ -141,7 +134,7 @@ impl Run<'_> {
             turns: least(round.turns, role.turns),
             tokens: left.tokens,
             usd: left.usd,
-            meter: self.meter(),
+            meter: Meter::default(),
             output_max: OUTPUT_MAX,
         }
     }
@@ -159,10 +152,10 @@ impl Run<'_> {
     }
 
     /// How a start ended, with the ceiling by its name when one of money or tokens was passed.
-    pub(super) fn explained(&self, end: AgentEnd, spent: Reservation) -> AgentEnd {
+    pub(super) fn explained(&self, end: AgentEnd, spent: Reservation, cookie: &str) -> AgentEnd {
         let AgentEnd::Limit { limit: limit @ (BudgetLimit::Usd | BudgetLimit::Total), text } = end else { return end };
         let own = self.own_accounts().map(|account| Account { spent: account.spent.plus(spent), ..account });
-        let shared = self.seat.as_ref().and_then(Seat::over);
+        let shared = self.seats.get(cookie).and_then(Seat::over);
         let passed = shared.or_else(|| own.into_iter().find(|account| account.ceiling.is_passed_by(account.spent)));
         match passed {
             Some(account) => AgentEnd::Limit { limit, text: format!("{text}: {}", self.told(&account)) },
@@ -202,13 +195,12 @@ impl Run<'_> {
         self.no_room(&account(Drawn { spend: full.scope, scope, ceiling }, spend))
     }
 
-    /// What an agent cost is on record: its seat in the purse is free again.
-    pub(super) fn settle_seat(&mut self, bills_before: usize) {
-        let bills = &self.round.facts().bills;
-        if bills.len() > bills_before
-            && let (Some(seat), Some(bill)) = (self.seat.take(), bills.last())
-        {
-            seat.settle(bill.spend.amount());
+    /// What agents cost is on record: their seats in the purse are free again.
+    pub(super) fn settle_seats(&mut self, bills_before: usize) {
+        for bill in self.round.facts().bills.iter().skip(bills_before) {
+            if let Some(seat) = self.seats.remove(&bill.cookie) {
+                seat.settle(bill.spend.amount());
+            }
         }
     }
 }

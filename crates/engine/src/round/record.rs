@@ -1,8 +1,9 @@
 //! Record: writes the report from the record. Losing it loses nothing: it can be made again, to the same bytes.
 
+use super::journal::question_id;
 use super::{Run, unreported};
 use crate::report;
-use loopwright_core::round::{Event, Recorded, Stage};
+use loopwright_core::round::{AnswerWindow, Event, Phase, Recorded, Stage};
 
 impl Run<'_> {
     pub(super) async fn record(&mut self) -> Event {
@@ -12,9 +13,20 @@ impl Run<'_> {
         // Nothing of the round runs any more, so this is all it asked.
         let network = self.ways.close().await;
         let text = report::with_traffic(&self.round, &outbox, &network).render();
+        let window = self.answer_window().await;
         match self.engine.places.write(&path, text.as_bytes()) {
-            Ok(()) => Event::Recorded(Recorded { report: Some(path.to_string_lossy().into_owned()), network }),
-            Err(_) => unreported(network),
+            Ok(()) => Event::Recorded(Recorded { report: Some(path.to_string_lossy().into_owned()), network, window }),
+            Err(_) => unreported(network, window),
         }
+    }
+
+    /// Until when a waiting round may be answered, as its question in the inbox says. Without it the round waits on, and the
+    /// question itself still expires.
+    async fn answer_window(&self) -> Option<AnswerWindow> {
+        if !matches!(self.round.phase(), Phase::Waiting(_)) || self.round.facts().window.is_some() {
+            return None;
+        }
+        let question = self.engine.store().inbox_item(&question_id(self.id())).await.ok()??;
+        Some(AnswerWindow { from_ms: question.created_ms, until_ms: question.expires_ms? })
     }
 }

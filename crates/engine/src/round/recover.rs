@@ -12,6 +12,7 @@ use crate::proc::Cancel;
 use crate::store::{RoundRow, StoredEvent};
 use crate::workspace::{Workspace, WorkspaceError, Workspaces};
 use loopwright_core::round::{Action, Event, Phase, Round};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tokio::time::Instant;
 
@@ -38,7 +39,7 @@ pub fn fold(id: &str, events: &[StoredEvent]) -> Result<Recorded, EngineError> {
             |error: serde_json::Error| EngineError::Unreadable { round: id.to_owned(), why: error.to_string() };
         parsed.push(serde_json::from_str::<Event>(&event.body).map_err(unreadable)?);
     }
-    let folded = Round::replay(parsed).map_err(|source| EngineError::History { round: id.to_owned(), source })?;
+    let folded = Round::replay(parsed).map_err(|error| EngineError::of_record(id, error))?;
     let started_ms = events.first().map_or(0, |event| event.at_ms);
     let index = i64::try_from(events.len()).unwrap_or(i64::MAX);
     Ok(Recorded { round: folded.round, actions: folded.actions, index, started_ms })
@@ -110,7 +111,7 @@ impl Engine {
         }
         let is_placed = goes_on(&event) || matches!(event, Event::Broke(_));
         match run.answered(event).await {
-            Err(error) if !is_placed && !matches!(error, EngineError::Stale(_)) => {
+            Err(error) if !is_placed && !matches!(error, EngineError::Stale(_) | EngineError::Refused(_)) => {
                 // It has no place that would tell of it: a daemon is told to look after it.
                 if let Some(porter) = self.live.porter() {
                     porter.left(&run.round.facts().started);
@@ -162,6 +163,7 @@ impl Run<'_> {
     async fn answered(&mut self, event: Event) -> Result<(), EngineError> {
         let actions = match self.apply(event, Vec::new()).await {
             Ok(actions) => actions,
+            Err(Trouble::Fatal(error @ EngineError::Refused(_))) => return Err(error),
             Err(Trouble::Fatal(EngineError::History { source, .. })) => {
                 return Err(EngineError::Stale(source.to_string()));
             }
@@ -218,7 +220,7 @@ impl<'a> Run<'a> {
             round: recorded.round,
             failures,
             begun: Instant::now(),
-            seat: None,
+            seats: BTreeMap::new(),
             _stay: stay,
             _here: here,
         })

@@ -159,7 +159,7 @@ fn delivery_facts(facts: &Facts) -> Vec<Fact> {
         LoopLevel::L3Unattended => "the loop's allow list",
         LoopLevel::L1Report | LoopLevel::L2Assisted => "nobody yet",
     };
-    let by = facts.approved_by.clone().unwrap_or_else(|| unnamed.to_owned());
+    let by = facts.approved_by().unwrap_or_else(|| unnamed.to_owned());
     vec![
         Fact::new("loop", facts.started.spec.name.clone()),
         Fact::new("round", facts.started.round.clone()),

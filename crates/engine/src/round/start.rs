@@ -21,6 +21,7 @@ use loopwright_core::dispatch::{Claims, LoopKey};
 use loopwright_core::name::RoundId;
 use loopwright_core::round::{Action, Boundary, Event, Item, Round, Started, Step};
 use loopwright_core::spec::{CheckedSpec, Gate, LoopSpec, Role};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -132,7 +133,7 @@ impl<'a> Run<'a> {
             started_ms,
             failures,
             begun: Instant::now(),
-            seat: None,
+            seats: BTreeMap::new(),
             _stay: stay,
             _here: here,
         };
@@ -276,7 +277,7 @@ pub(super) fn heldout(engine: &Engine, repo: &UserRepo, spec: &LoopSpec) -> Resu
 /// What holds the round, or why it may not run here.
 async fn held(engine: &Engine, bind: &Bindings, spec: &CheckedSpec) -> Result<Boundary, Refused> {
     let mut boundary = boundary::decide(spec.level, spec.sandbox, engine.host().await)?;
-    for (role, agent) in bind.agents() {
+    for (role, agent) in bind.agents.iter() {
         boundary::note_unconfined(&mut boundary, role, agent.as_ref());
     }
     for (role, agent) in Role::ALL.into_iter().flat_map(|role| spec.chain(role).into_iter().map(move |one| (role, one)))

@@ -4,8 +4,9 @@ use crate::common::{judge, mender, mending};
 use crate::world::*;
 use loopwright::daemon::{Fleet, Prepared};
 use loopwright::proc::Cancel;
-use loopwright::round::Bindings;
+use loopwright::round::{Bindings, RoleAgents};
 use loopwright::seam::{Moment, Seam, SeamFault, SeamHook};
+use loopwright::spec::Role;
 use loopwright::{LoopLevel, Settings};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -160,8 +161,7 @@ async fn silence_is_a_no_at_its_moment_also_when_that_cannot_be_written_at_once(
     let hook = Arc::clone(&faults) as Arc<dyn SeamHook>;
     let approval = std::time::Duration::from_secs(3_600);
     let mut show = stage.open_with(Settings { seam: Seam::hooked(hook), approval, ..stage.settings() }).await;
-    let (maker, checker) = (Arc::new(mender()), Some(Arc::new(judge("pass", 5)) as _));
-    let bind = Bindings { maker, checker, ..stage.troop.bindings() };
+    let bind = Bindings { agents: mended(), ..stage.troop.bindings() };
     let waiting = show.engine.run(stage.troop.request("look"), &bind, &Cancel::new()).await.expect("a round");
     show.settled().await;
     let phase = async |show: &Show| show.engine.store().round(&waiting.round).await.expect("read").expect("it").phase;
@@ -219,8 +219,7 @@ async fn an_answer_that_breaks_off_is_gone_on_with_by_the_running_daemon() {
     let faults = Arc::new(Faults::default());
     let hook = Arc::clone(&faults) as Arc<dyn SeamHook>;
     let mut show = stage.open_with(Settings { seam: Seam::hooked(hook), ..stage.settings() }).await;
-    let (maker, checker) = (Arc::new(mender()), Some(Arc::new(judge("pass", 5)) as _));
-    let bind = Bindings { maker, checker, ..stage.troop.bindings() };
+    let bind = Bindings { agents: mended(), ..stage.troop.bindings() };
     let waiting = show.engine.run(stage.troop.request("look"), &bind, &Cancel::new()).await.expect("a round");
     assert_eq!(waiting.exit, Some(10), "{:?}", waiting.reasons);
     let candidate = waiting.candidate.clone().expect("it has one");
@@ -292,4 +291,9 @@ async fn a_round_whose_end_cannot_be_written_keeps_its_loops_place_for_as_long_a
     let rounds = show.rounds().await;
     assert!(matches!(rounds.as_slice(), [only] if only.ended_ms.is_some()), "{rounds:?}");
     show.close().await;
+}
+
+/// A maker that does its work and a checker that likes it.
+fn mended() -> RoleAgents {
+    RoleAgents::default().with(Role::Maker, Arc::new(mender())).with(Role::Checker, Arc::new(judge("pass", 5)))
 }

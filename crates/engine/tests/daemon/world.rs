@@ -7,8 +7,8 @@ use loopwright::daemon::{Daemon, Ended, Ending, Fleet, Loops, Prepared, Ready};
 use loopwright::events::{EventKind, EventSink, LiveEvent};
 use loopwright::probe::Work;
 use loopwright::proc::{Cancel, How, Proc, Started};
-use loopwright::round::{Bindings, Fallback, Outlet, RunRequest};
-use loopwright::spec::CheckMode;
+use loopwright::round::{Bindings, Outlet, RoleAgents, RunRequest};
+use loopwright::spec::{CheckMode, Role};
 use loopwright::store::{ReceiptRow, ReceiptsQuery, RoundRow, RoundsQuery};
 use loopwright::takeover::Rebind;
 use loopwright::{AlwaysEscalate, BoxFuture, Engine, EngineError, LoopLevel, LoopSpec, Settings};
@@ -146,9 +146,7 @@ pub(crate) struct Troop {
 impl Troop {
     pub(crate) fn bindings(&self) -> Bindings {
         Bindings {
-            maker: Arc::new(self.troupe.clone()),
-            checker: None,
-            fallback: Fallback::default(),
+            agents: RoleAgents::default().with(Role::Maker, Arc::new(self.troupe.clone())),
             gate: Arc::new(AlwaysEscalate),
             outlet: Outlet::LocalForge,
         }

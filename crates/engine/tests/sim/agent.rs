@@ -59,7 +59,7 @@ impl World {
             Some(_) => {}
         }
         let last = store.events(round).await?.pop().map(|event| event.kind).unwrap_or_default();
-        if !matches!(last.as_str(), "maker-started" | "checker-started") {
+        if last != "role-started" {
             self.blame(format!("P2: an agent of {round} is started, and the record ends with {last}"));
         }
         let days = self.days.lock().expect("no one panics with it").clone();

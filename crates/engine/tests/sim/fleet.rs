@@ -6,8 +6,10 @@ use super::faults::{Door, Faults, Site};
 use super::ground::Ground;
 use loopwright::clock::{Clock, HandClock};
 use loopwright::daemon::{Fleet, Loops, Prepared, Ready};
-use loopwright::round::{Bindings, Fallback, Outlet, RunRequest};
-use loopwright::spec::{ActionKind, CatchUp, CheckMode, CheckedSpec, DiffGate, DiffRule, Gate, OutputSpec, Overlap};
+use loopwright::round::{Bindings, Outlet, RoleAgents, RunRequest};
+use loopwright::spec::{
+    ActionKind, CatchUp, CheckMode, CheckedSpec, DiffGate, DiffRule, Gate, OutputSpec, Overlap, Role,
+};
 use loopwright::store::Store;
 use loopwright::takeover::Rebind;
 use loopwright::units::{Span, Usd};
@@ -173,9 +175,9 @@ impl World {
 
     pub(crate) fn bindings(&self) -> Bindings {
         Bindings {
-            maker: Arc::new(self.clone()),
-            checker: Some(Arc::new(self.clone())),
-            fallback: Fallback::default(),
+            agents: RoleAgents::default()
+                .with(Role::Maker, Arc::new(self.clone()))
+                .with(Role::Checker, Arc::new(self.clone())),
             gate: Arc::new(AlwaysEscalate),
             outlet: Outlet::LocalForge,
         }

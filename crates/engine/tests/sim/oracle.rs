@@ -197,12 +197,12 @@ fn one_at_a_time(round: &RoundRow, events: &[StoredEvent]) -> Result<(), String>
     let mut at_work = None;
     for event in events {
         match event.kind.as_str() {
-            "maker-started" | "checker-started" => {
+            "role-started" => {
                 if let Some(before) = at_work.replace(event.kind.clone()) {
                     return Err(format!("P1: {} while {before} had not ended: {round:?}", event.kind));
                 }
             }
-            "made" | "checked" | "recovered" | "broke" | "stopped" => at_work = None,
+            "role-ended" | "recovered" | "broke" | "stopped" => at_work = None,
             _ => {}
         }
     }

@@ -116,12 +116,12 @@ async fn starts(store: &SqlStore, round: &RoundRow, wrong: &mut Vec<String>) {
     let mut at_work = None;
     for event in store.events(&round.id).await.expect("events read") {
         match event.kind.as_str() {
-            "maker-started" | "checker-started" => {
+            "role-started" => {
                 if let Some(before) = at_work.replace(event.kind.clone()) {
                     wrong.push(format!("{} while {before} had not ended", event.kind));
                 }
             }
-            "made" | "checked" | "recovered" | "broke" | "stopped" => at_work = None,
+            "role-ended" | "recovered" | "broke" | "stopped" => at_work = None,
             _ => {}
         }
     }

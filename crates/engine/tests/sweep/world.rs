@@ -4,11 +4,11 @@ use crate::engine_process;
 use crate::fault::{Fault, Hook, Mode};
 use loopwright::agents::Scripted;
 use loopwright::proc::Cancel;
-use loopwright::round::{Bindings, DueRecord, Fallback, Outlet, RunRequest};
+use loopwright::round::{Bindings, DueRecord, Outlet, RoleAgents, RunRequest};
 use loopwright::seam::Seam;
 use loopwright::store::{ReceiptRow, ScheduleRow, SignalRow};
 use loopwright::{AllowlistGate, Engine, EngineError, Settings};
-use loopwright_core::spec::{CheckedSpec, read_loop_file};
+use loopwright_core::spec::{CheckedSpec, Role, read_loop_file};
 use loopwright_testkit::repo::{TestRepo, TreeDigest};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -246,9 +246,11 @@ fn bindings(repo: &Path) -> Bindings {
     if !repo.join(".loopwright/later.script").exists() {
         return plain(repo);
     }
-    let Bindings { maker, gate, outlet, .. } = plain(repo);
-    let fallback = Fallback { maker: vec![maker], checker: Vec::new() };
-    Bindings { maker: scripted(repo, "later"), checker: Some(scripted(repo, "later")), fallback, gate, outlet }
+    let agents = RoleAgents::default()
+        .with(Role::Maker, scripted(repo, "later"))
+        .with(Role::Maker, scripted(repo, "mend"))
+        .with(Role::Checker, scripted(repo, "later"));
+    Bindings { agents, ..plain(repo) }
 }
 
 fn scripted(repo: &Path, name: &str) -> Arc<Scripted> {
@@ -258,9 +260,9 @@ fn scripted(repo: &Path, name: &str) -> Arc<Scripted> {
 
 fn plain(repo: &Path) -> Bindings {
     Bindings {
-        maker: scripted(repo, "mend"),
-        checker: Some(scripted(repo, "mend")),
-        fallback: Fallback::default(),
+        agents: RoleAgents::default()
+            .with(Role::Maker, scripted(repo, "mend"))
+            .with(Role::Checker, scripted(repo, "mend")),
         gate: Arc::new(AllowlistGate::new(["pull-request", "issue-comment"])),
         outlet: Outlet::LocalForge,
     }

@@ -40,6 +40,7 @@ pub(crate) const KEYS: &[&str] = &[
     "network",
     "forge",
     "approvers",
+    "approvals",
     "open_max",
     "setup",
     "caches",
@@ -130,6 +131,7 @@ fn outward(fields: &Fields<'_>, spec: &mut LoopSpec) {
     fields.set("network", &mut spec.network, no_network_or_hosts);
     fields.set("forge", &mut spec.forge, At::text);
     fields.set("approvers", &mut spec.approvers, At::texts);
+    fields.set("approvals", &mut spec.approvals, parts::approvals);
     fields.set("open_max", &mut spec.open_max, |at| at.whole(1..=1000));
 }
 

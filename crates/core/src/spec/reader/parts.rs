@@ -3,8 +3,8 @@
 use super::value::{At, Fields};
 use crate::spec::tree::Value;
 use crate::spec::{
-    ActionKind, AgentSpec, AgentUse, Argv, Attack, BudgetSpec, Ceilings, OutputSpec, ProblemKind, Prompts, Prover,
-    Role, Rubric,
+    ActionKind, AgentSpec, AgentUse, ApprovalRule, Argv, Attack, BudgetSpec, Ceilings, OutputSpec, ProblemKind,
+    Prompts, Prover, Role, Rubric,
 };
 use std::collections::BTreeMap;
 
@@ -88,6 +88,15 @@ pub(super) fn rubric(at: &At<'_>) -> Option<Rubric> {
         Some(entries.into_iter().filter_map(|(entry, at)| Some((entry.key.clone(), at.text()?))).collect())
     });
     Some(rubric)
+}
+
+/// What it takes to approve.
+pub(super) fn approvals(at: &At<'_>) -> Option<ApprovalRule> {
+    let fields = at.fields(&["quorum", "separate"])?;
+    let mut rule = ApprovalRule::default();
+    fields.set("quorum", &mut rule.quorum, |at| at.whole(1..=100));
+    fields.set("separate", &mut rule.separate, At::flag);
+    Some(rule)
 }
 
 /// One kind of outward action, also in the seed's words.

@@ -5,6 +5,7 @@ use crate::spec::path::Path;
 use crate::spec::problem::quoted;
 use crate::spec::reader::value::nearest;
 use crate::spec::{ActionKind, LoopSpec, OutputSpec, Unread};
+use std::collections::BTreeSet;
 
 pub(super) fn check(rules: &mut Rules, spec: &LoopSpec) {
     outputs(rules, spec);
@@ -18,6 +19,7 @@ pub(super) fn check(rules: &mut Rules, spec: &LoopSpec) {
             rules.object(Path::to(key).index(at), format!("`{key}` has the unusable text {}", quoted(text)), None);
         }
     }
+    approvals(rules, spec);
     for (at, lock) in spec.locks.iter().enumerate().filter(|(_, text)| is_line(text)) {
         check_lock(rules, Path::to("locks").index(at), lock);
     }
@@ -27,6 +29,17 @@ pub(super) fn check(rules: &mut Rules, spec: &LoopSpec) {
     }
     for (at, command) in spec.setup.iter().enumerate() {
         rules.command(Path::to("setup").index(at), command);
+    }
+}
+
+/// A quorum that the named approvers cannot reach would let no candidate out.
+fn approvals(rules: &mut Rules, spec: &LoopSpec) {
+    rules.range(Path::to("approvals").key("quorum"), spec.approvals.quorum, 1, 100);
+    let people: BTreeSet<_> = spec.approvers.iter().collect();
+    let quorum = usize::try_from(spec.approvals.quorum).unwrap_or(usize::MAX);
+    if !people.is_empty() && quorum > people.len() {
+        let what = format!("`approvals.quorum` is {quorum}, and `approvers` names {}", people.len());
+        rules.object(Path::to("approvals").key("quorum"), what, "name more approvers, or ask for fewer");
     }
 }
 

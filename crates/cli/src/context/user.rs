@@ -1,0 +1,45 @@
+//! The operating system's user behind a command. The environment has no say in it: anybody can set `USER`.
+
+use super::read_bytes;
+use loopwright::Actor;
+use std::path::Path;
+
+/// The user of this process.
+pub(super) fn own_uid() -> u32 {
+    rustix::process::getuid().as_raw()
+}
+
+/// A user as the record names it: by its entry in the password database, or `uid:1234` where there is none.
+pub(super) fn actor(uid: u32) -> Actor {
+    let table = read_bytes(Path::new("/etc/passwd")).unwrap_or_default();
+    let name = name_of(&String::from_utf8_lossy(&table), uid);
+    Actor::user(&name.unwrap_or_else(|| format!("uid:{uid}")), uid)
+}
+
+/// The first entry counts, as it does for `getpwuid`.
+fn name_of(table: &str, uid: u32) -> Option<String> {
+    table.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next().filter(|name| !name.is_empty())?;
+        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_entry_of_a_uid_names_it_and_broken_lines_do_not() {
+        let table = "root:x:0:0::/root:/bin/sh\n:x:7::\nada\nada:x:7:7::/home/ada:/bin/sh\neve:x:7:7::/:/bin/sh\n";
+        let cases = [(0, Some("root")), (7, Some("ada")), (8, None)];
+        for (uid, name) in cases {
+            assert_eq!(name_of(table, uid).as_deref(), name, "{uid}");
+        }
+    }
+
+    #[test]
+    fn a_user_without_an_entry_goes_by_its_number() {
+        assert_eq!(actor(u32::MAX - 7).name(), format!("uid:{}", u32::MAX - 7));
+    }
+}

@@ -1,0 +1,146 @@
+//! The person or program behind a decision, as the record keeps it. How a caller proves who they are is not decided here.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The longest name that is recorded.
+const NAME_MAX: usize = 64;
+
+/// How an actor is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum ActorIdentity {
+    /// A user of the operating system, confirmed by the kernel.
+    User {
+        /// The user id.
+        uid: u32,
+    },
+    /// A person for whom the embedding program vouches.
+    Embedder,
+}
+
+/// The person or program behind a decision.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "ActorForm", into = "ActorForm")]
+pub struct Actor {
+    name: String,
+    /// `None` in records of builds that kept the name only.
+    identity: Option<ActorIdentity>,
+}
+
+impl Actor {
+    /// A user of the operating system.
+    #[must_use]
+    pub fn user(name: &str, uid: u32) -> Self {
+        Self { name: bounded(name), identity: Some(ActorIdentity::User { uid }) }
+    }
+
+    /// A person whom the embedding program has identified itself.
+    #[must_use]
+    pub fn embedder(name: &str) -> Self {
+        Self { name: bounded(name), identity: Some(ActorIdentity::Embedder) }
+    }
+
+    /// The name, as `approvers` lists it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How the actor is known; `None` in records of earlier builds.
+    #[must_use]
+    pub fn identity(&self) -> Option<ActorIdentity> {
+        self.identity
+    }
+
+    /// Whether both are the same person. Equal names count as one person even when the identities differ in kind.
+    #[must_use]
+    pub fn is_same_person(&self, other: &Self) -> bool {
+        let uid = |actor: &Self| match actor.identity {
+            Some(ActorIdentity::User { uid }) => Some(uid),
+            Some(ActorIdentity::Embedder) | None => None,
+        };
+        self.name == other.name || (uid(self).is_some() && uid(self) == uid(other))
+    }
+}
+
+/// Control characters could forge lines of a report.
+fn bounded(name: &str) -> String {
+    name.chars().filter(|c| !c.is_control()).take(NAME_MAX).collect()
+}
+
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+impl From<&str> for Actor {
+    fn from(name: &str) -> Self {
+        Self::embedder(name)
+    }
+}
+
+impl From<&Actor> for Actor {
+    fn from(actor: &Actor) -> Self {
+        actor.clone()
+    }
+}
+
+/// The recorded form: earlier builds wrote only the name.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum ActorForm {
+    Name(String),
+    Known {
+        name: String,
+        #[serde(flatten)]
+        identity: ActorIdentity,
+    },
+}
+
+impl From<ActorForm> for Actor {
+    fn from(form: ActorForm) -> Self {
+        match form {
+            ActorForm::Name(name) => Self { name, identity: None },
+            ActorForm::Known { name, identity } => Self { name, identity: Some(identity) },
+        }
+    }
+}
+
+impl From<Actor> for ActorForm {
+    fn from(actor: Actor) -> Self {
+        match actor.identity {
+            None => Self::Name(actor.name),
+            Some(identity) => Self::Known { name: actor.name, identity },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_actor_survives_json_and_a_bare_name_stays_one() {
+        for json in [r#""ada""#, r#"{"name":"ada","kind":"user","uid":1000}"#, r#"{"name":"ada","kind":"embedder"}"#] {
+            let actor: Actor = serde_json::from_str(json).expect("it reads");
+            assert_eq!((actor.name(), serde_json::to_string(&actor).expect("it writes").as_str()), ("ada", json));
+        }
+    }
+
+    #[test]
+    fn one_uid_with_two_names_is_one_person_and_so_is_one_name() {
+        let ada = Actor::user("ada", 7);
+        assert!(ada.is_same_person(&Actor::user("countess", 7)));
+        assert!(ada.is_same_person(&Actor::embedder("ada")));
+        assert!(!ada.is_same_person(&Actor::user("grace", 8)));
+        assert!(!Actor::embedder("ada").is_same_person(&Actor::embedder("grace")));
+    }
+
+    #[test]
+    fn names_are_short_and_hold_no_control_characters() {
+        assert_eq!(Actor::user("a\u{1b}\nda", 1).name(), "ada");
+        assert_eq!(Actor::embedder(&"x".repeat(100)).name().len(), NAME_MAX);
+    }
+}

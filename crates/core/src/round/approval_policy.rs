@@ -1,0 +1,149 @@
+//! The approval policy: which person may answer for a waiting candidate, how many of them it takes, and until when.
+//!
+//! Every answer passes here, whether it came by the command line, the library or a later front end. Nothing here reads a
+//! clock: the moment of an answer is in its event.
+
+use super::event::PersonSaid;
+use super::facts::Facts;
+use super::trouble::moment;
+use crate::actor::Actor;
+
+/// An approval that counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Approval {
+    /// The person.
+    pub actor: Actor,
+    /// When, in milliseconds since 1970; records of earlier builds do not say.
+    pub at_ms: Option<i64>,
+}
+
+/// Why an answer is refused. Nothing is recorded, and the round still waits.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The loop names its approvers, and the person is not among them.
+    #[error("`{actor}` may not {verb} for loop `{loop_name}`")]
+    NotAnApprover {
+        /// The person.
+        actor: String,
+        /// `approve` or `deny`.
+        verb: &'static str,
+        /// The loop.
+        loop_name: String,
+        /// The people who may.
+        approvers: Vec<String>,
+    },
+    /// The loop asks for separation of duties, and the person started the round.
+    #[error("`{actor}` started this round, and loop `{loop_name}` wants somebody else to approve it")]
+    StartedIt {
+        /// The person.
+        actor: String,
+        /// The loop.
+        loop_name: String,
+        /// The people who may approve; empty when everybody else may.
+        approvers: Vec<String>,
+    },
+    /// The person has approved already; the quorum counts people.
+    #[error("`{actor}` has already approved this candidate: {count} of {quorum} approvals")]
+    Repeated {
+        /// The person.
+        actor: String,
+        /// How many approvals there are.
+        count: u32,
+        /// How many it takes.
+        quorum: u32,
+    },
+    /// The answer came too late.
+    #[error("the question has expired at {until}; silence is a no")]
+    Expired {
+        /// Until when it was open, as RFC 3339.
+        until: String,
+    },
+    /// The answer is about another candidate than the one that waits.
+    #[error("the answer is for another candidate than the one that waits")]
+    Stale,
+}
+
+impl Refusal {
+    /// The people who may answer instead, where the loop names them.
+    #[must_use]
+    pub fn approvers(&self) -> &[String] {
+        match self {
+            Self::NotAnApprover { approvers, .. } | Self::StartedIt { approvers, .. } => approvers,
+            Self::Repeated { .. } | Self::Expired { .. } | Self::Stale => &[],
+        }
+    }
+}
+
+/// A yes to the candidate that waits.
+pub(super) fn may_approve(facts: &Facts, said: &PersonSaid, candidate: &str) -> Result<(), Refusal> {
+    if said.candidate != candidate {
+        return Err(Refusal::Stale);
+    }
+    let Some(at_ms) = said.at_ms else { return Ok(()) };
+    is_approver(facts, said, "approve")?;
+    is_in_time(facts, at_ms)?;
+    is_separate(facts, said)?;
+    is_first(facts, said)
+}
+
+/// A no to the candidate that waits. It needs one person, at any time: the other way to end a question is silence, a no too.
+pub(super) fn may_deny(facts: &Facts, said: &PersonSaid) -> Result<(), Refusal> {
+    if said.at_ms.is_none() { Ok(()) } else { is_approver(facts, said, "deny") }
+}
+
+/// A statement that a delivery in doubt has arrived.
+pub(super) fn may_confirm(facts: &Facts, said: &PersonSaid, candidate: &str) -> Result<(), Refusal> {
+    if said.candidate != candidate {
+        return Err(Refusal::Stale);
+    }
+    if said.at_ms.is_none() { Ok(()) } else { is_approver(facts, said, "approve") }
+}
+
+/// Whether the question is still open at a moment.
+pub(super) fn is_open(facts: &Facts, at_ms: i64) -> bool {
+    facts.window.is_some_and(|window| at_ms < window.until_ms)
+}
+
+fn is_approver(facts: &Facts, said: &PersonSaid, verb: &'static str) -> Result<(), Refusal> {
+    let spec = &facts.started.spec;
+    if spec.approvers.is_empty() || spec.approvers.iter().any(|name| name == said.actor.name()) {
+        return Ok(());
+    }
+    Err(Refusal::NotAnApprover {
+        actor: said.actor.name().to_owned(),
+        verb,
+        loop_name: spec.name.clone(),
+        approvers: spec.approvers.clone(),
+    })
+}
+
+fn is_in_time(facts: &Facts, at_ms: i64) -> Result<(), Refusal> {
+    match facts.window {
+        Some(window) if at_ms >= window.until_ms => Err(Refusal::Expired { until: moment(window.until_ms) }),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn is_separate(facts: &Facts, said: &PersonSaid) -> Result<(), Refusal> {
+    let spec = &facts.started.spec;
+    if !spec.approvals.separate || facts.started.actor != said.actor.name() {
+        return Ok(());
+    }
+    let others = spec.approvers.iter().filter(|name| *name != said.actor.name());
+    Err(Refusal::StartedIt {
+        actor: said.actor.name().to_owned(),
+        loop_name: spec.name.clone(),
+        approvers: others.cloned().collect(),
+    })
+}
+
+fn is_first(facts: &Facts, said: &PersonSaid) -> Result<(), Refusal> {
+    if !facts.approvals.iter().any(|approval| approval.actor.is_same_person(&said.actor)) {
+        return Ok(());
+    }
+    Err(Refusal::Repeated {
+        actor: said.actor.name().to_owned(),
+        count: u32::try_from(facts.approvals.len()).unwrap_or(u32::MAX),
+        quorum: facts.started.spec.approvals.quorum,
+    })
+}

@@ -1,0 +1,33 @@
+//! Roles: the start and the end of any role's agent. What its results mean is decided by the stage of the role.
+
+use super::event::{RoleEnded, RoleResult, RoleStarted};
+use super::{Misfit, Round, Step, check, make};
+use crate::spec::Role;
+
+pub(super) fn started(round: Round, started: RoleStarted) -> Result<Step, Misfit> {
+    if started.place != round.facts.patience.place(started.role) {
+        return Err(round.misfit("role-started", "another agent of the chain is due"));
+    }
+    match started.role {
+        Role::Maker => make::started(round, started),
+        Role::Checker => check::started(round, started),
+        Role::Planner | Role::Prover | Role::Attacker => Err(round.misfit("role-started", "no such role is due")),
+    }
+}
+
+pub(super) fn ended(mut round: Round, ended: RoleEnded) -> Result<Step, Misfit> {
+    if ended.attempt != round.facts.attempt_number() {
+        return Err(round.misfit("role-ended", "it belongs to another attempt"));
+    }
+    let Some(running) = round.facts.agent_ended(&ended) else {
+        return Err(round.misfit("role-ended", "no agent of that role runs"));
+    };
+    let RoleEnded { end, transcript, result, .. } = ended;
+    match result {
+        RoleResult::Maker(result) => {
+            round.facts.attempt_mut().transcript = transcript;
+            make::ended(round, &running, end, result)
+        }
+        RoleResult::Checker(result) => check::ended(round, &running, &end, result),
+    }
+}

@@ -1,0 +1,350 @@
+//! The role runner: the one way in which the agent of a role starts, runs, is billed and ends. What goes into a start and
+//! what is read out of it belongs to the stage of the role.
+//!
+//! [`Run::start_role`] records the start with its reservation. [`RoleRunner::finish`] borrows the round only for reading, so
+//! that several started roles can run side by side; the stage then records each end.
+
+use super::cost::Cost;
+use super::transcript::Transcript;
+use super::{Bindings, Run, Trouble};
+use crate::agents::providers::Asks;
+use crate::agents::{Agent, AgentError, AgentLimits, AgentOutcome, Invocation, VerdictSink};
+use crate::egress::Ways;
+use crate::engine::Engine;
+use crate::proc::{Cancel, Cookie, How};
+use crate::room::{self, Papers, Room, Rooms, Seat};
+use crate::workspace::Files;
+use loopwright_core::BoxFuture;
+use loopwright_core::budget::{BudgetLimit, Reservation, Usage};
+use loopwright_core::level::LoopLevel;
+use loopwright_core::prompt::AnswerWay;
+use loopwright_core::round::{AgentEnd, Broke, Event, RoleEnded, RoleResult, RoleStarted, Round};
+use loopwright_core::secrets::Scanner;
+use loopwright_core::spec::{AgentSpec, Role};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::{Instant, timeout};
+
+/// How long after its limit, or after a stop, an agent may take to come back.
+const OVERDUE: Duration = Duration::from_secs(10);
+
+/// The agent of a role's chain that is tried next.
+pub(super) struct RoleTurn {
+    pub(super) role: Role,
+    pub(super) agent: Arc<dyn Agent>,
+    /// Its place in the chain, and how many come after it.
+    place: u32,
+    left: u32,
+    /// What the loop says of it; nothing of an embedder's own.
+    pub(super) spec: Option<AgentSpec>,
+}
+
+impl RoleTurn {
+    /// An agent that is listened to gives its verdict as its last message; any other writes a file.
+    pub(super) fn answer_way(&self) -> AnswerWay {
+        if self.agent.capabilities().answers { AnswerWay::Message } else { AnswerWay::File }
+    }
+}
+
+/// The folders that one start sees.
+pub(super) struct RoleView {
+    /// The files of the repository, and whether the role may change them.
+    pub(super) files: Files,
+    pub(super) access: FileAccess,
+    /// Where the state file is written.
+    pub(super) root: PathBuf,
+    pub(super) outbox: PathBuf,
+    pub(super) home: PathBuf,
+    pub(super) tmp: PathBuf,
+    /// The sealed items, for a role that judges them.
+    pub(super) items: Option<PathBuf>,
+    /// The folder through which a verdict comes.
+    pub(super) sink: Option<PathBuf>,
+}
+
+/// What a role may do to the files it sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum FileAccess {
+    /// Change them, as far as the level allows.
+    ByLevel,
+    /// Only read them.
+    ReadOnly,
+}
+
+/// What one start of a role goes in with.
+pub(super) struct RoleCall {
+    pub(super) turn: RoleTurn,
+    pub(super) attempt: u32,
+    /// The name of its transcript.
+    pub(super) name: String,
+    pub(super) prompt: String,
+    pub(super) view: RoleView,
+    pub(super) verdict: Option<VerdictSink>,
+}
+
+/// A start that is on record.
+pub(super) struct StartedRole {
+    turn: RoleTurn,
+    name: String,
+    reserved: Reservation,
+    invocation: Invocation,
+}
+
+/// What came of a start: its whole process tree is dead.
+pub(super) struct RoleRun {
+    /// What the agent came back with; nothing when it could not run.
+    pub(super) outcome: Option<AgentOutcome>,
+    end: AgentEnd,
+    cost: Cost,
+    transcript: Option<String>,
+    attempt: u32,
+    cookie: String,
+}
+
+impl RoleRun {
+    /// The event of its end, with what the stage read out of it.
+    pub(super) fn ended(self, result: RoleResult) -> Event {
+        Event::RoleEnded(Box::new(RoleEnded {
+            attempt: self.attempt,
+            cookie: Some(self.cookie),
+            end: self.end,
+            spend: self.cost.spend,
+            models: self.cost.models,
+            counted: self.cost.counted,
+            transcript: self.transcript,
+            result,
+        }))
+    }
+}
+
+impl Run<'_> {
+    /// Starts a role's agent, waits until its whole process tree is dead, and counts what it cost.
+    pub(super) async fn run_role(&mut self, call: RoleCall) -> Result<RoleRun, Trouble> {
+        let started = self.start_role(call).await?;
+        self.finish_role(started).await
+    }
+
+    /// Records the start with its reservation; nothing runs yet.
+    async fn start_role(&mut self, call: RoleCall) -> Result<StartedRole, Trouble> {
+        let limits = self.agent_limits();
+        let (turn, name, mut invocation) = self.role_runner().invocation(call, limits)?;
+        let (reserved, day) = (self.reservation(), self.today());
+        let cookie = invocation.cookie.as_str().to_owned();
+        let started = RoleStarted {
+            role: turn.role,
+            attempt: invocation.attempt,
+            agent: turn.agent.name().to_owned(),
+            version: turn.agent.version().map(str::to_owned),
+            model: invocation.model.clone(),
+            cookie: cookie.clone(),
+            reserved,
+            day: Some(day.clone()),
+            nonce: invocation.verdict.as_ref().map(|verdict| verdict.nonce.clone()),
+            place: turn.place,
+            left: turn.left,
+        };
+        invocation.limits.meter = self.record_start(started, day).await?;
+        self.role_runner().bound_pass(&invocation);
+        Ok(StartedRole { turn, name, reserved, invocation })
+    }
+
+    async fn finish_role(&self, started: StartedRole) -> Result<RoleRun, Trouble> {
+        let run = self.role_runner().finish(started).await?;
+        let end = self.explained(run.end, run.cost.spend.amount(), &run.cookie);
+        Ok(RoleRun { end, ..run })
+    }
+
+    pub(super) fn role_runner(&self) -> RoleRunner<'_> {
+        RoleRunner {
+            engine: self.engine,
+            bind: self.bind,
+            round: &self.round,
+            rooms: &self.rooms,
+            ways: &self.ways,
+            scanner: &self.scanner,
+            cancel: self.cancel,
+        }
+    }
+}
+
+/// What a role's agent needs of its round.
+pub(super) struct RoleRunner<'r> {
+    pub(super) engine: &'r Engine,
+    bind: &'r Bindings,
+    pub(super) round: &'r Round,
+    rooms: &'r Rooms,
+    pub(super) ways: &'r Ways,
+    scanner: &'r Scanner,
+    pub(super) cancel: &'r Cancel,
+}
+
+impl RoleRunner<'_> {
+    /// The agent whose turn it is to play a role.
+    pub(super) fn turn(&self, role: Role) -> Result<RoleTurn, Trouble> {
+        let place = self.round.facts().patience.place(role);
+        let at = usize::try_from(place).unwrap_or(usize::MAX);
+        let mut chain = self.bind.agents.chain(role).iter().skip(at);
+        let Some(agent) = chain.next() else {
+            let (stage, code) = (self.round.phase().stage(), "agent-unusable".to_owned());
+            let text = format!("the loop has no {} to start", role.word());
+            return Err(Trouble::Broke(Broke { stage, code, text }));
+        };
+        let left = u32::try_from(chain.count()).unwrap_or(u32::MAX);
+        let spec = self.round.facts().started.spec.chain(role).into_iter().nth(at);
+        Ok(RoleTurn { role, agent: Arc::clone(agent), place, left, spec })
+    }
+
+    fn invocation(&self, call: RoleCall, limits: AgentLimits) -> Result<(RoleTurn, String, Invocation), Trouble> {
+        let RoleCall { turn, attempt, name, prompt, view, verdict } = call;
+        let started = &self.round.facts().started;
+        let state_file = self.write_state_file(&view.root, turn.role)?;
+        let room = self.room(&view, &state_file, started.spec.level);
+        let spec = turn.spec.as_ref();
+        let invocation = Invocation {
+            role: turn.role,
+            loop_name: started.spec.name.clone(),
+            round: started.round.clone(),
+            attempt,
+            prompt,
+            workspace: room::place(&view.files).to_owned(),
+            outbox: view.outbox,
+            state_file,
+            items: view.items,
+            home: view.home,
+            tmp: view.tmp,
+            verdict,
+            model: spec.and_then(|spec| spec.model.clone()),
+            tools: spec.map(|spec| spec.tools.clone()).unwrap_or_default(),
+            endpoints: self.endpoints(&turn)?,
+            prices: Arc::clone(&self.engine.settings.prices),
+            limits,
+            cookie: Cookie::new(&format!("lw-{}", started.round)),
+            room,
+        };
+        Ok((turn, name, invocation))
+    }
+
+    fn room(&self, view: &RoleView, state: &Path, level: LoopLevel) -> Room {
+        let seat = Seat { files: &view.files, home: &view.home, tmp: &view.tmp };
+        let (items, sink) = (view.items.as_deref(), view.sink.as_deref());
+        let papers = Papers { outbox: &view.outbox, state, items, sink };
+        match view.access {
+            FileAccess::ByLevel => self.rooms.maker(seat, papers, level),
+            FileAccess::ReadOnly => self.rooms.reader(seat, papers),
+        }
+    }
+
+    /// What the loop remembers, for a role to read; written again for each start.
+    /// A checker gets no history: a maker's own words from earlier rounds may stand in it.
+    fn write_state_file(&self, folder: &Path, role: Role) -> Result<PathBuf, Trouble> {
+        let facts = self.round.facts();
+        let history = if role == Role::Maker { facts.history.as_slice() } else { &[] };
+        let memory = if role == Role::Maker { facts.memory.as_slice() } else { &[] };
+        let state = serde_json::json!({
+            "schema": 1, "loop": facts.started.spec.name, "round": facts.started.round,
+            "item": facts.items.first(), "items": facts.items, "history": history, "memory": memory,
+        });
+        let path = folder.join("state.json");
+        let written = self.engine.places.lay_out(&path, state.to_string().as_bytes());
+        written.map_err(|error| Trouble::broke(self.round.phase().stage(), "state-file", &error))?;
+        Ok(path)
+    }
+
+    /// Runs a started agent to its end.
+    async fn finish(&self, started: StartedRole) -> Result<RoleRun, Trouble> {
+        let StartedRole { turn, name, reserved, invocation } = started;
+        let (outcome, transcript, wall_ms) = self.invoke(&turn, &invocation, &name).await;
+        let cost = self.cost_of(&outcome, &invocation, reserved, wall_ms);
+        let end = end_of(&outcome, self.engine.now_ms())?;
+        let (attempt, cookie) = (invocation.attempt, invocation.cookie.as_str().to_owned());
+        Ok(RoleRun { outcome: outcome.ok(), end, cost, transcript, attempt, cookie })
+    }
+
+    /// An agent asks its model by a key or by its own sign-in; with neither it is not started.
+    fn signed_in(&self, turn: &RoleTurn, invocation: &Invocation) -> Result<(), AgentError> {
+        // One that was not found says so itself, and needs no key for it.
+        let Some(agent) = turn.spec.as_ref().filter(|_| turn.agent.capabilities().proxy) else { return Ok(()) };
+        let (asks, name) = (Asks::of_spec(agent), agent.agent.word());
+        if !asks.lacks(&self.engine.provider_names()) || invocation.endpoints.login.is_some() {
+            return Ok(());
+        }
+        let what = match self.engine.login(agent) {
+            Some(_) => format!("the own sign-in of `{name}` cannot be read: sign in with it once, manually"),
+            None => format!("agent `{name}` has no key for its model provider: {}", asks.remedy()),
+        };
+        Err(AgentError::Unavailable { what, hint: String::new() })
+    }
+
+    async fn invoke(
+        &self,
+        turn: &RoleTurn,
+        invocation: &Invocation,
+        name: &str,
+    ) -> (Result<AgentOutcome, AgentError>, Option<String>, u64) {
+        if let Err(error) = self.signed_in(turn, invocation) {
+            return (Err(error), None, 0);
+        }
+        let folder = self.engine.places.transcripts(&invocation.round);
+        let publish = |kind| super::publish(self.engine, self.round, kind);
+        let mut log = Transcript::open(&folder, invocation.role, name, &publish, self.scanner);
+        let begun = Instant::now();
+        let mut started = |_: &crate::proc::Started| ();
+        let stop = Cancel::new();
+        let work = turn.agent.invoke(invocation, &self.engine.proc, &mut log, &stop, &mut started);
+        let work = unless_overdue(work, &invocation.limits, &stop);
+        let outcome = self.unless_over(work, &invocation.endpoints, &stop).await;
+        let wall_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        (outcome, log.finish(), wall_ms)
+    }
+}
+
+/// Waits for an agent, but not for ever. Adapters keep their limits themselves and are back well before this; one of an
+/// embedder's that does not is left behind, and with its future goes whatever it held.
+async fn unless_overdue(
+    work: BoxFuture<'_, Result<AgentOutcome, AgentError>>,
+    limits: &AgentLimits,
+    cancel: &Cancel,
+) -> Result<AgentOutcome, AgentError> {
+    let left_behind = |how| AgentOutcome { how, exit: None, ..AgentOutcome::in_process(0, "", Usage::Unknown) };
+    let longest = limits.wall.unwrap_or(Duration::MAX).saturating_add(OVERDUE);
+    let stopped = async {
+        cancel.cancelled().await;
+        timeout(OVERDUE, std::future::pending::<()>()).await
+    };
+    tokio::select! {
+        biased;
+        outcome = timeout(longest, work) => outcome.unwrap_or_else(|_| Ok(left_behind(How::Wall))),
+        _ = stopped => Ok(left_behind(How::Cancelled)),
+    }
+}
+
+/// How a start ended, in the round's words.
+fn end_of(outcome: &Result<AgentOutcome, AgentError>, at_ms: i64) -> Result<AgentEnd, Trouble> {
+    let outcome = match outcome {
+        Ok(outcome) => outcome,
+        Err(error) => return Ok(AgentEnd::Unusable { text: super::chain(error) }),
+    };
+    // An agent that was kept from its work says so itself; its exit code may be zero all the same, or it waits in silence.
+    let by_itself = matches!(outcome.how, How::Exited(_) | How::Signaled(_) | How::Finished | How::Idle | How::Wall);
+    if let (true, Some(trouble)) = (by_itself, &outcome.told.trouble) {
+        return Ok(AgentEnd::Provider { trouble: trouble.clone(), at_ms });
+    }
+    let term = if outcome.term_ignored { "; it ignored SIGTERM and was killed" } else { "" };
+    let limit = |limit, text: &str| AgentEnd::Limit { limit, text: format!("{text}{term}") };
+    Ok(match outcome.how {
+        How::Exited(_) | How::Finished if outcome.limit.is_some() => {
+            limit(outcome.limit.unwrap_or(BudgetLimit::Total), "it met its own limit")
+        }
+        How::Exited(code) => AgentEnd::Exited { code },
+        // It had said its last, and what it said was no trouble.
+        How::Finished => AgentEnd::Exited { code: 0 },
+        How::Signaled(signal) => AgentEnd::Signaled { signal },
+        How::Idle => limit(BudgetLimit::Idle, "no output for too long"),
+        How::Wall => limit(BudgetLimit::Wall, "it took too long"),
+        How::Flood => limit(BudgetLimit::Flood, "it printed more than is read"),
+        How::Disk => limit(BudgetLimit::Disk, "it filled the disk"),
+        How::Stopped => limit(outcome.limit.unwrap_or(BudgetLimit::Total), "its ceiling was passed"),
+        How::Cancelled => return Err(Trouble::Stopped),
+    })
+}
