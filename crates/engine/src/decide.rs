@@ -7,7 +7,7 @@ use crate::progress::Progress;
 use crate::report;
 use crate::round::Bindings;
 use crate::round::journal::question_id;
-use crate::store::InboxQuery;
+use crate::store::{InboxKind, InboxQuery};
 use loopwright_core::report::RoundReport;
 use loopwright_core::round::{Event, PersonSaid, Round};
 
@@ -71,7 +71,9 @@ impl Engine {
     pub async fn expired(&self) -> Result<Vec<String>, EngineError> {
         let now = self.now_ms();
         let open = self.store.inbox(InboxQuery::Open(QUESTIONS)).await?;
-        let late = open.into_iter().filter(|row| row.kind == "approval" && row.expires_ms.is_some_and(|at| at <= now));
+        let late = open
+            .into_iter()
+            .filter(|row| row.kind == InboxKind::Approval && row.expires_ms.is_some_and(|at| at <= now));
         Ok(late.map(|row| row.round).collect())
     }
 

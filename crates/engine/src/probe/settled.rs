@@ -4,7 +4,7 @@
 use super::command;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::store::Change;
+use crate::store::{Change, ItemState};
 use loopwright_core::hash;
 use loopwright_core::round::{Item, Probed};
 use loopwright_core::spec::LoopSpec;
@@ -102,7 +102,7 @@ impl Engine {
             }
             let read_at = self.settled.known().forgotten;
             match self.store.item(repo, &spec.name, &item.key).await? {
-                Some(row) if row.state != "failed" => self.settled.learn(name, read_at),
+                Some(row) if row.state != ItemState::Failed => self.settled.learn(name, read_at),
                 Some(row) if row.failures > 0 && open.is_empty() => {
                     return Ok(Undone::Work(vec![(item, row.failures)]));
                 }

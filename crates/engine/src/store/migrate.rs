@@ -34,6 +34,11 @@ pub(super) const ALL: &[Migration] = &[
         sqlite: include_str!("../../migrations/0004.sqlite.sql"),
         postgres: include_str!("../../migrations/0004.postgres.sql"),
     },
+    Migration {
+        common: include_str!("../../migrations/0005.sql"),
+        sqlite: include_str!("../../migrations/0005.sqlite.sql"),
+        postgres: include_str!("../../migrations/0005.postgres.sql"),
+    },
 ];
 
 /// The newest version in a list.

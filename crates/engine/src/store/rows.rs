@@ -1,11 +1,16 @@
 //! The rows of the store, what a batch is made of, and how each row is spelled in SQL.
-//! The words inside (`phase`, `outcome`, `state`) belong to the round driver; nothing here reads them.
+//! Words with a meaning are types here; a word that no type knows is damage.
 
 use std::sync::LazyLock;
 
+use loopwright_core::outcome::RoundOutcome;
+use loopwright_core::round::RoundPhase;
+
 use super::conn::{Arg, Column, Outcome, Row};
+use super::lease::LeaseRequest;
 use super::money::{ItemSpend, LedgerRow, RaiseRow, Reserve, SpendChange};
 use super::time::{AgedBefore, FlagRow, MemoryRow, ReceiptRow, ScheduleRow, SignalRow};
+use super::words::{InboxKind, InboxRisk, ItemState, OutboxState};
 
 /// A row type with its table: columns have the names of the fields.
 pub(super) trait Table: Sized {
@@ -102,6 +107,23 @@ table! {
     hash: String,
 }
 
+table! {
+    /// How far a round went, in a chain of all of them.
+    Checkpoint in "checkpoints" by ["number"];
+    /// Its number, from 1.
+    number: i64,
+    /// The round.
+    round: String,
+    /// How many events the round had.
+    events: i64,
+    /// The hash of the last of them.
+    last_hash: String,
+    /// When, in milliseconds since 1970, by the writer's clock.
+    at_ms: i64,
+    /// SHA-256 over the checkpoint before it and all fields above.
+    hash: String,
+}
+
 /// One step of one round: what is written together or not at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
@@ -128,7 +150,9 @@ impl Batch {
 /// A row that changes with a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// Inserts the round or replaces it.
+    /// Takes a lease, with the next fencing number.
+    Lease(LeaseRequest),
+    /// Inserts the round or replaces it. One that comes to rest gives its lease back.
     Round(RoundRow),
     /// Inserts the outbox item or replaces it.
     Outbox(OutboxRow),
@@ -219,6 +243,20 @@ pub enum Change {
 }
 
 impl Change {
+    pub(super) fn lease(&self) -> Option<&LeaseRequest> {
+        if let Change::Lease(request) = self { Some(request) } else { None }
+    }
+
+    /// The round that this brings to rest.
+    pub(super) fn rested(&self) -> Option<&RoundRow> {
+        if let Change::Round(row) = self { Some(row).filter(|row| row.phase.is_at_rest()) } else { None }
+    }
+
+    /// Whether only the process that schedules may write it.
+    pub(super) fn is_scheduling(&self) -> bool {
+        matches!(self, Change::Schedule(_) | Change::Mark(_) | Change::Receipt(_))
+    }
+
     pub(super) fn schedule(&self) -> Option<&ScheduleRow> {
         if let Change::Schedule(row) = self { Some(row) } else { None }
     }
@@ -248,9 +286,9 @@ table! {
     /// The level it runs at.
     level: String,
     /// Where it stands.
-    phase: String,
+    phase: RoundPhase,
     /// How it ended.
-    outcome: Option<String>,
+    outcome: Option<RoundOutcome>,
     /// When it started.
     started_ms: i64,
     /// When it ended; none while it is open.
@@ -277,6 +315,14 @@ table! {
     cookie: Option<String>,
 }
 
+impl RoundRow {
+    /// How it ended, or where it stands, in a word.
+    #[must_use]
+    pub fn standing(&self) -> &'static str {
+        self.outcome.map_or(self.phase.word(), RoundOutcome::word)
+    }
+}
+
 table! {
     /// One item that is to leave the machine, or did.
     OutboxRow in "outbox" by ["id"];
@@ -294,8 +340,8 @@ table! {
     kind: String,
     /// What it is about.
     target: Option<String>,
-    /// `staged`, `waiting`, `claimed`, `sent`, `in-doubt`, `refused` or `quarantined`.
-    state: String,
+    /// Where it stands.
+    state: OutboxState,
     /// The candidate it belongs to.
     candidate: String,
     /// The item as JSON text.
@@ -325,10 +371,10 @@ table! {
     loop_name: String,
     /// The repository's id.
     repo: String,
-    /// `approval`, `in-doubt` or `item-failed`.
-    kind: String,
+    /// What is asked.
+    kind: InboxKind,
     /// How much is at stake.
-    risk: String,
+    risk: InboxRisk,
     /// The candidate an approval binds.
     candidate: Option<String>,
     /// One line for people.
@@ -350,8 +396,8 @@ table! {
     loop_name: String,
     /// The item's key.
     key: String,
-    /// `processed`, `failed` or `waiting`.
-    state: String,
+    /// What became of it.
+    state: ItemState,
     /// Failures in a row.
     failures: i64,
     /// The last round that worked on it.
@@ -380,7 +426,7 @@ table! {
     /// When the last one ran.
     last_run_ms: Option<i64>,
     /// How it ended.
-    last_outcome: Option<String>,
+    last_outcome: Option<RoundOutcome>,
     /// Which one it was.
     last_round: Option<String>,
 }

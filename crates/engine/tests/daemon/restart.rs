@@ -108,7 +108,11 @@ async fn a_round_that_its_provider_keeps_from_work_goes_on_at_the_reset_also_aft
     show.ear.hears("ended look reported").await;
     show.settled().await;
     let rounds = show.rounds().await;
-    assert_eq!((rounds.len(), rounds[0].outcome.as_deref()), (1, Some("reported")), "the same round: {rounds:?}");
+    assert_eq!(
+        (rounds.len(), rounds[0].outcome),
+        (1, Some(loopwright_core::outcome::RoundOutcome::Reported)),
+        "the same round: {rounds:?}"
+    );
     show.close().await;
 }
 

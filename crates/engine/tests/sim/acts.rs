@@ -157,7 +157,7 @@ impl Story {
 
     fn questions(&self) -> Vec<InboxRow> {
         let asked = self.life().look(self.life().engine.store().inbox(InboxQuery::Open(100)));
-        asked.unwrap_or_default().into_iter().filter(|row| row.kind != "loop-paused").collect()
+        asked.unwrap_or_default().into_iter().filter(|row| row.kind.word() != "loop-paused").collect()
     }
 
     /// A person answers a question, now and then, and rather while the loop is at work again.

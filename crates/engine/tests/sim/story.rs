@@ -208,20 +208,22 @@ impl Story {
         kept
     }
 
-    /// Another engine on the same state is told who has it.
+    /// Another process on the same state may not schedule.
     fn second_daemon(&mut self) -> Result<(), String> {
         let settings = life::settings(&self.state, &self.world, Seam::none());
-        match self.life().look(Engine::open(settings)) {
-            Ok(_) => Err("P1: two engines own one store".to_owned()),
-            Err(_) => Ok(()),
-        }
+        self.life().look(async {
+            let engine = Engine::open(settings).await.map_err(|why| format!("P9: no second engine opens: {why}"))?;
+            let leased = engine.lease_dispatcher().await;
+            engine.close().await.map_err(|why| format!("close: {why}"))?;
+            if leased.is_ok() { Err("P1: two processes schedule one store".to_owned()) } else { Ok(()) }
+        })
     }
 
-    /// Another engine gets the store while this one stands still, as it may when a lease has run out; here the lock's file is
+    /// Another process takes over while this one stands still, as it may when a lease has run out; here the locks' files are
     /// gone. When the old one goes on, it can neither write nor promise anything.
     fn taken_over(&mut self) -> Result<(), String> {
         self.tally.lives += 1;
-        std::fs::remove_file(self.state.join("store.lock")).map_err(|why| format!("the lock's file: {why}"))?;
+        std::fs::remove_dir_all(self.state.join("processes")).map_err(|why| format!("the locks' files: {why}"))?;
         let new = self.begin()?;
         let old = self.life.replace(new).expect("there is always a process");
         let kept = old.world.own.door.kept();
