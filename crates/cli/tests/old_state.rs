@@ -31,14 +31,14 @@ fn state_of_an_earlier_build_is_whole_and_its_waiting_round_ships() {
     let outcomes: Vec<_> = before.iter().map(|(_, name, outcome)| (name.as_str(), outcome.as_str())).collect();
     assert_eq!(outcomes, [("fix", "escalated"), ("spoil", "rejected"), ("fix", "shipped")]);
     let (waiting, ..) = &before[0];
-    env.loopwright(["approve", waiting]).success();
+    let _ = env.loopwright(["approve", waiting]).success();
     assert_eq!(rounds(&env)[0].2, "shipped");
     assert!(env.state().join("store.db.bak-v4").is_file(), "the earlier build opens the copy");
     // The round has events of the one old chain and of its own.
     let verified = env.loopwright(["verify"]).success().stdout();
     assert!(verified.contains("is whole") && !verified.contains("40 events"), "{verified}");
     for (round, ..) in &before {
-        env.loopwright(["show", round]).success();
-        env.loopwright(["report", round]).success();
+        let _ = env.loopwright(["show", round]).success();
+        let _ = env.loopwright(["report", round]).success();
     }
 }

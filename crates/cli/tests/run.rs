@@ -304,12 +304,12 @@ fn other_commands_work_beside_a_foreground_round_and_a_second_one_of_the_loop_na
     let text = json["error"]["text"].as_str().unwrap_or_default();
     assert!(text.starts_with("loop `hang` is busy: round r") && text.contains(&format!("process {pid} on")), "{text}");
     // Everything else works: another loop, an answer, another repository, what makes room.
-    env.loopwright_in(repo.path(), ["run", "look"]).success();
-    env.loopwright_in(repo.path(), ["approve", &waiting]).success();
+    let _ = env.loopwright_in(repo.path(), ["run", "look"]).success();
+    let _ = env.loopwright_in(repo.path(), ["approve", &waiting]).success();
     let other = env.repo("other");
     other.write(".loopwright/loops/look.yaml", LOOK).write(".loopwright/look.script", LOOK_SCRIPT).commit("first");
-    env.loopwright_in(other.path(), ["run", "look"]).success();
-    env.loopwright_in(repo.path(), ["gc"]).success();
+    let _ = env.loopwright_in(other.path(), ["run", "look"]).success();
+    let _ = env.loopwright_in(repo.path(), ["gc"]).success();
     assert_eq!(
         env.loopwright_in(repo.path(), ["status", "hang", "--json"]).success().json()["loops"][0]["status"],
         "running"
@@ -317,7 +317,7 @@ fn other_commands_work_beside_a_foreground_round_and_a_second_one_of_the_loop_na
     // It was left alone by all of them, and ends as it would have alone.
     hanging.signal("INT");
     assert_eq!(hanging.end(), Some(130));
-    env.loopwright_in(repo.path(), ["verify"]).success();
+    let _ = env.loopwright_in(repo.path(), ["verify"]).success();
 }
 
 #[test]

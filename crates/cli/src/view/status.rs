@@ -522,8 +522,14 @@ mod tests {
             let at_work = is_at_work.then(|| "r".to_owned()).into_iter().collect();
             Known { at_work, ..Known::default() }
         };
-        assert_eq!(known(true).status(&[row(RoundPhase::At(Stage::Make))], 0), LoopStatus::Running);
-        assert_eq!(known(false).status(&[row(RoundPhase::At(Stage::Make))], 0), LoopStatus::Stopped);
+        assert_eq!(
+            known(true).status(&[row(RoundPhase::At(loopwright_core::round::Stage::Make))], 0),
+            LoopStatus::Running
+        );
+        assert_eq!(
+            known(false).status(&[row(RoundPhase::At(loopwright_core::round::Stage::Make))], 0),
+            LoopStatus::Stopped
+        );
         assert_eq!(known(false).status(&[row(RoundPhase::Waiting)], 1), LoopStatus::Waiting);
         assert_eq!(known(false).status(&[], 0), LoopStatus::Idle);
     }

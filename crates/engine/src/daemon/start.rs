@@ -68,7 +68,20 @@ impl Work {
         match engine.run_by(request, &bind, &(), &self.cancel, By::Dispatcher, &mut born).await {
             Ok(_) => Finished::Rested,
             Err(error) if is_born => left(&error),
+            Err(EngineError::Busy { loop_name, why }) => {
+                self.look_for_left().await;
+                unborn(EngineError::Busy { loop_name, why })
+            }
             Err(error) => self.read_back(unborn(error), &key, &occurrence).await,
+        }
+    }
+
+    /// Rounds that a process beside this one has left are taken to their end, before others of their loops begin.
+    async fn look_for_left(&self) {
+        // What cannot be read now is looked for at the next try.
+        for row in self.engine.abandoned().await.unwrap_or_default() {
+            let key = LoopKey::new(&row.repo, &row.loop_name);
+            let _ = self.post.send(Mail::LeftOpen { key, round: row.id });
         }
     }
 

@@ -314,17 +314,15 @@ async fn fill(
     let event = write_events(conn, &mut journal, last, batch).await?;
     apply_all(conn, batch).await?;
     let count = batch.expect_index + batch.events.len() as i64;
-    let rested: Vec<_> = batch.changes.iter().filter_map(Change::rested).collect();
-    if let Some((_, hash)) = event.as_ref().filter(|_| batch.expect_index == 0 || !rested.is_empty()) {
+    let ends = batch.changes.contains(&Change::LeaseEnd);
+    if let Some((_, hash)) = event.as_ref().filter(|_| batch.expect_index == 0 || ends) {
         write_checkpoint(conn, &mut journal, batch, count, hash).await?;
     }
     let mut released = Vec::new();
-    for row in rested {
-        let fence = taken.iter().find(|(name, _)| *name == row.id).map(|(_, fence)| *fence);
-        if let Some(fence) = fence.or_else(|| writer.held.get(&row.id).copied()) {
-            lease::release(conn, &row.id, fence).await?;
-            released.push(row.id.clone());
-        }
+    let fence = taken.iter().find(|(name, _)| *name == batch.round).map(|(_, fence)| *fence);
+    if let Some(fence) = fence.or_else(|| writer.held.get(&batch.round).copied()).filter(|_| ends) {
+        lease::release(conn, &batch.round, fence).await?;
+        released.push(batch.round.clone());
     }
     let writes = writer.writes + i64::from(event.is_none());
     if event.is_none() {
@@ -479,8 +477,8 @@ async fn apply_all(conn: &mut Conn, batch: &Batch) -> Outcome<()> {
 
 async fn apply(conn: &mut Conn, batch: &Batch, change: &Change) -> Outcome<()> {
     match change {
-        // Taken before anything else is written.
-        Change::Lease(_) => Ok(()),
+        // Taken before anything else is written, and given back after it.
+        Change::Lease(_) | Change::LeaseEnd => Ok(()),
         Change::Round(row) => put_round(conn, row).await,
         Change::Outbox(row) => put(conn, row).await,
         Change::Inbox(row) => put(conn, row).await,

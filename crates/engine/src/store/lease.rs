@@ -82,20 +82,25 @@ impl RoundLease {
     /// The process in words.
     #[must_use]
     pub fn process_text(&self) -> String {
-        self.process.as_ref().map_or("a process that is gone".to_owned(), ToString::to_string)
+        self.process.as_ref().map_or("a process".to_owned(), ToString::to_string)
     }
 
     /// Why a round that takes this may not begin, if this lease is in its way.
     fn hinders(&self, request: &LeaseRequest, claims: &Claims) -> Option<String> {
         self.claims.as_ref()?;
-        let is_ours = self.holder == LeaseHolder::Ours;
-        if !is_ours && (&self.repo, &self.loop_name) == (&request.repo, &request.loop_name) {
-            return Some(format!("round {} of it is under way in {}", self.name, self.process_text()));
+        let is_same_loop = (&self.repo, &self.loop_name) == (&request.repo, &request.loop_name);
+        match self.holder {
+            LeaseHolder::Other if is_same_loop => {
+                Some(format!("round {} of it is under way in {}", self.name, self.process_text()))
+            }
+            // It is taken to its end first, and by then nobody has this lease any more.
+            LeaseHolder::Gone if is_same_loop => {
+                Some(format!("round {} of it was left by {}, which is gone", self.name, self.process_text()))
+            }
+            LeaseHolder::Gone => None,
+            LeaseHolder::Ours if !matches!(request.needs, LeaseNeeds::Everywhere(_)) => None,
+            LeaseHolder::Ours | LeaseHolder::Other => self.keeps_from(claims),
         }
-        if is_ours && !matches!(request.needs, LeaseNeeds::Everywhere(_)) {
-            return None;
-        }
-        self.keeps_from(claims)
     }
 
     /// Why something that takes these locks may not begin beside this round, if so.
@@ -192,7 +197,7 @@ pub(super) async fn take(
         return Err(StoreErrorKind::Held(Box::new(lease.clone())));
     }
     if let Some(claims) = request.needs.claims() {
-        let others = held.iter().filter(|lease| lease.name != request.name && lease.holder != LeaseHolder::Gone);
+        let others = held.iter().filter(|lease| lease.name != request.name);
         if let Some(why) = others.filter_map(|lease| lease.hinders(request, claims)).next() {
             return Err(StoreErrorKind::Occupied(why));
         }

@@ -152,7 +152,9 @@ impl Batch {
 pub enum Change {
     /// Takes a lease, with the next fencing number.
     Lease(LeaseRequest),
-    /// Inserts the round or replaces it. One that comes to rest gives its lease back.
+    /// The batch's round comes to rest: its lease is given back, and a checkpoint says how far it went.
+    LeaseEnd,
+    /// Inserts the round or replaces it.
     Round(RoundRow),
     /// Inserts the outbox item or replaces it.
     Outbox(OutboxRow),
@@ -245,11 +247,6 @@ pub enum Change {
 impl Change {
     pub(super) fn lease(&self) -> Option<&LeaseRequest> {
         if let Change::Lease(request) = self { Some(request) } else { None }
-    }
-
-    /// The round that this brings to rest.
-    pub(super) fn rested(&self) -> Option<&RoundRow> {
-        if let Change::Round(row) = self { Some(row).filter(|row| row.phase.is_at_rest()) } else { None }
     }
 
     /// Whether only the process that schedules may write it.

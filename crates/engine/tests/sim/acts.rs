@@ -3,6 +3,7 @@
 
 use super::cover::Stretch;
 use super::faults::Site;
+use super::foreground::Foreground;
 use super::life::STILL;
 use super::story::Story;
 use loopwright::clock::Clock as _;
@@ -33,6 +34,12 @@ impl Story {
         }
         if may(self, Site::ByHand) {
             self.by_hand();
+        }
+        if may(self, Site::Foreground) {
+            let (_, spec) = self.any_loop();
+            // One that is there is killed, wherever it is.
+            self.foreground = None;
+            self.foreground = Some(Foreground::start(&self.state, &self.world, spec)?);
         }
         self.answer_one()
     }

@@ -4,6 +4,7 @@ use super::cover::{self, Stretch};
 use super::dice::Dice;
 use super::faults::Site;
 use super::fleet::{MINUTE_MS, World};
+use super::foreground::Foreground;
 use super::ground::ground;
 use super::life::{self, AT_LAST, Life, STILL, Settled};
 use super::oracle::{self, Tally};
@@ -30,6 +31,8 @@ pub(super) struct Story {
     limit_dice: Dice,
     pub(super) dice: Dice,
     life: Option<Life>,
+    /// A round in the foreground beside it.
+    pub(super) foreground: Option<Foreground>,
     pub(super) said: Said,
     pub(super) signals: u64,
     /// The latest moment the clock ever showed.
@@ -71,6 +74,7 @@ impl Story {
             has_leapt: false,
             looked: None,
             life: None,
+            foreground: None,
             said: Said::default(),
             stretches,
             state,
@@ -242,6 +246,7 @@ impl Story {
     /// Nothing goes wrong any more: everything that is due or waits comes to its end.
     fn come_to_rest(&mut self) -> Result<(), String> {
         self.world.faults.end();
+        self.foreground = None;
         let (dawn_ms, seen_ms) = (self.world.clock.now_ms(), self.seen_ms);
         self.set(seen_ms.max(dawn_ms));
         self.reborn()?;

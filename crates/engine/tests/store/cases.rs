@@ -158,7 +158,7 @@ pub(crate) async fn second_round_of_a_loop_or_lock_is_refused_between_processes(
     other.append(birth("r2", "docs", "path:docs/")).await.expect("nothing is in its way");
     let mut row = round("r1", 1);
     (row.phase, row.outcome) = (RoundPhase::Waiting, Some(RoundOutcome::Escalated));
-    one.append(with(batch("r1", 1, "asked"), [Change::Round(row)])).await.expect("it comes to rest");
+    one.append(with(batch("r1", 1, "asked"), [Change::Round(row), Change::LeaseEnd])).await.expect("it comes to rest");
     assert_eq!(one.leases().await.expect("leases").len(), 1, "a round at rest has no lease");
     other.append(birth("r3", "fix", "path:src/a.rs")).await.expect("the place and the lock are free");
     let fenced = StoreErrorKind::Fenced { name: "r1".into(), ours: 0, found: 1 };
@@ -362,7 +362,7 @@ pub(crate) async fn tail_of_a_round_cut_by_hand_is_found_by_its_checkpoint(place
     store.append(batch("r1", 0, "started")).await.expect("append");
     let mut row = round("r1", 1);
     (row.phase, row.ended_ms, row.outcome) = (RoundPhase::Ended, Some(2), Some(RoundOutcome::Shipped));
-    store.append(with(batch("r1", 1, "ended"), [Change::Round(row)])).await.expect("append");
+    store.append(with(batch("r1", 1, "ended"), [Change::Round(row), Change::LeaseEnd])).await.expect("append");
     store.close().await.expect("close");
     place.tamper_with_events("DELETE FROM events WHERE seq = 2").await;
     place.tamper("UPDATE journal SET seq = 1").await.expect("a shorter journal");
@@ -406,7 +406,7 @@ pub(crate) async fn newer_schema_is_refused(place: Place) {
     place.tamper("UPDATE meta SET schema_version = 99").await.expect("a newer loopwright");
     for answer in [place.try_own(Duration::ZERO).await, place.open(Mode::Read).await] {
         let Err(refused) = answer else { panic!("a newer store was opened") };
-        assert_eq!(refused.kind, StoreErrorKind::Newer { found: 99, known: 4 });
+        assert_eq!(refused.kind, StoreErrorKind::Newer { found: 99, known: 5 });
     }
 }
 
@@ -569,8 +569,12 @@ pub(crate) async fn costs_are_summed_by_group_with_accepted_rounds(place: Place)
         let id = format!("r{n}");
         let micros = models.iter().map(|(_, micros)| micros).sum();
         let tokens = 10 * models.len() as i64;
-        let row =
-            RoundRow { outcome: Some(outcome.into()), spend_micros: micros, spend_tokens: tokens, ..round(&id, 1) };
+        let row = RoundRow {
+            outcome: RoundOutcome::parse(outcome),
+            spend_micros: micros,
+            spend_tokens: tokens,
+            ..round(&id, 1)
+        };
         let mut changes = vec![Change::Round(row)];
         models.iter().for_each(|(model, micros)| changes.extend(spent(&id, 0, model, *micros)));
         store.append(with(batch(&id, 0, "made"), changes)).await.expect("append");

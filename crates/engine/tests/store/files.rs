@@ -170,10 +170,13 @@ async fn crash_while_the_store_is_made_leaves_no_half_store() {
     assert!(!folder.join("store.db.new").exists());
 }
 
+/// Rounds in it: more events than a start looks at.
+const ROUNDS: i64 = 24;
+
 /// A closed store with some history, and its file's bytes.
 async fn history(place: &Place) -> (Vec<u8>, Vec<StoredEvent>) {
     let store = place.own().await;
-    for n in 0..8 {
+    for n in 0..ROUNDS {
         let id = format!("r{n}");
         let changes =
             [Change::Round(round(&id, n)), Change::Outbox(outbox(&format!("o{n}"), &id, 0, OutboxState::Staged))];
@@ -213,7 +216,7 @@ async fn look(bytes: &[u8], events: &[StoredEvent]) -> Found {
         return Found::ByVerify;
     }
     assert_eq!(store.tail(0, 1000).await.expect("events"), events, "damage went unseen");
-    for n in 0..8 {
+    for n in 0..ROUNDS {
         let id = format!("r{n}");
         assert_eq!(store.events(&id).await.expect("events").len(), 6, "damage went unseen");
     }
