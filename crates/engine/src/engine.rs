@@ -388,7 +388,7 @@ fn sweep_behind(places: &Places) {
     }
 }
 
-fn injected(fault: SeamFault) -> StoreError {
+pub(crate) fn injected(fault: SeamFault) -> StoreError {
     StoreError { doing: "append".to_owned(), kind: StoreErrorKind::Io(fault.to_string()) }
 }
 

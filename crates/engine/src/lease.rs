@@ -1,7 +1,7 @@
 //! Leases as the engine uses them: a round is taken before anything is done with it, and given back when that fails; one
 //! process schedules. What a lease is, and when one is free, is the store's.
 
-use crate::engine::Engine;
+use crate::engine::{Engine, injected};
 use crate::error::EngineError;
 use crate::live::{Admission, Arrival, By};
 use crate::proc::Cancel;
@@ -25,11 +25,18 @@ impl Engine {
     /// Takes a recorded round, so that nobody else writes about it.
     pub(crate) async fn lease_round(&self, started: &Started, needs: LeaseNeeds) -> Result<(), EngineError> {
         let taken = self.take(lease_request(started, needs)).await;
+        if taken.is_err() {
+            // An answer that was lost may have taken effect.
+            self.give_back(&started.round).await;
+        }
         taken.map_err(|error| occupied(error, &started.spec.name))
     }
 
-    async fn take(&self, request: LeaseRequest) -> Result<(), StoreError> {
-        self.append(Batch::of_rows(self.now_ms(), vec![Change::Lease(request)])).await.map(drop)
+    pub(crate) async fn take(&self, request: LeaseRequest) -> Result<(), StoreError> {
+        let seam = &self.settings.seam;
+        seam.before("store.lease").map_err(injected)?;
+        self.store.append(Batch::of_rows(self.now_ms(), vec![Change::Lease(request)])).await?;
+        seam.after("store.lease").map_err(injected)
     }
 
     /// Gives a lease back after something went wrong. Where that cannot be written, the end of this process frees it.

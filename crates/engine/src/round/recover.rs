@@ -10,7 +10,7 @@ use crate::git::{ObjectFormat, UserRepo};
 use crate::live::{By, Here, Pick, Stay};
 use crate::proc::Cancel;
 use crate::progress::Progress;
-use crate::store::{Batch, Change, LeaseNeeds, LeaseRequest, RoundRow, StoreError, StoreErrorKind, StoredEvent};
+use crate::store::{LeaseNeeds, LeaseRequest, RoundRow, StoreError, StoreErrorKind, StoredEvent};
 use crate::workspace::{Workspace, WorkspaceError, Workspaces};
 use loopwright_core::round::{Action, Event, Phase, Round};
 use std::path::{Path, PathBuf};
@@ -90,8 +90,8 @@ impl Engine {
             loop_name: row.loop_name.clone(),
             needs: LeaseNeeds::Nothing,
         };
-        match self.append(Batch::of_rows(self.now_ms(), vec![Change::Lease(request)])).await {
-            Ok(_) => {}
+        match self.take(request).await {
+            Ok(()) => {}
             Err(StoreError { kind: StoreErrorKind::Held(_), .. }) => return Ok(false),
             Err(error) => return Err(error.into()),
         }
