@@ -141,8 +141,10 @@ impl From<GitError> for CommandError {
 impl From<StoreError> for CommandError {
     fn from(error: StoreError) -> Self {
         match &error.kind {
-            StoreErrorKind::Held(owner) => Self::new(Kind::Held, format!("the store is held by {owner}"))
-                .hint(format!("wait for it to end, or stop it: kill {}", owner.pid)),
+            StoreErrorKind::Held(lease) => {
+                let pid = lease.process.as_ref().map_or(0, |process| process.pid);
+                Self::new(Kind::Held, lease.to_string()).hint(format!("wait for it to end, or stop it: kill {pid}"))
+            }
             StoreErrorKind::Missing => Self::unknown("nothing has run here yet: there is no store")
                 .hint("start a loop with `loopwright run LOOP`, or see `loopwright demo`"),
             StoreErrorKind::Io(_) | StoreErrorKind::Unsuitable(_) => Self::failed(error.to_string())

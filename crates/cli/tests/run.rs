@@ -294,16 +294,31 @@ fn second_signal_ends_everything_at_once() {
 }
 
 #[test]
-fn store_held_by_another_process_is_a_failure_that_names_it() {
+fn other_commands_work_beside_a_foreground_round_and_a_second_one_of_the_loop_names_it() {
     let env = env();
     let repo = repo(&env);
+    let waiting = env.loopwright_in(repo.path(), ["run", "fix", "--json"]).code(10).json();
+    let waiting = waiting["round"].as_str().expect("a round").to_owned();
     let hanging = Hanging::start(&env, &repo);
-    let json = env.loopwright_in(repo.path(), ["run", "look", "--json"]).code(1).json();
-    assert_eq!(json["error"]["kind"], "held");
+    let pid = hanging.child.id();
+    // The same loop is refused, by the round and the process that run it.
+    let json = env.loopwright_in(repo.path(), ["run", "hang", "--json"]).code(1).json();
     let text = json["error"]["text"].as_str().unwrap_or_default();
-    assert!(text.contains(&format!("process {} on", hanging.child.id())) && text.contains(" since 20"), "{text}");
+    assert!(text.starts_with("loop `hang` is busy: round r") && text.contains(&format!("process {pid} on")), "{text}");
+    // Everything else works: another loop, an answer, another repository, what makes room.
+    let _ = env.loopwright_in(repo.path(), ["run", "look"]).success();
+    let _ = env.loopwright_in(repo.path(), ["approve", &waiting]).success();
+    let other = env.repo("other");
+    other.write(".loopwright/loops/look.yaml", LOOK).write(".loopwright/look.script", LOOK_SCRIPT).commit("first");
+    let _ = env.loopwright_in(other.path(), ["run", "look"]).success();
+    let _ = env.loopwright_in(repo.path(), ["gc"]).success();
+    let status = env.loopwright_in(repo.path(), ["status", "--json"]).success().json();
+    let mut loops = status["loops"].as_array().expect("loops").iter();
+    assert_eq!(loops.find(|line| line["name"] == "hang").expect("the loop")["status"], "running");
+    // It was left alone by all of them, and ends as it would have alone.
     hanging.signal("INT");
     assert_eq!(hanging.end(), Some(130));
+    let _ = env.loopwright_in(repo.path(), ["verify"]).success();
 }
 
 #[test]

@@ -16,7 +16,7 @@ use loopwright::agents::Command;
 use loopwright::proc::{Cancel, Cookie, Proc, Spawn};
 use loopwright::round::{Bindings, Outlet, RoleAgents, RunRequest};
 use loopwright::seam::{Moment, Seam, SeamFault, SeamHook};
-use loopwright::store::{Batch, Change, Mode, NewEvent, OwnerInfo, RoundRow, SqlStore, StatsChange, Store as _};
+use loopwright::store::{Batch, Change, Mode, NewEvent, ProcessInfo, RoundRow, SqlStore, StatsChange, Store as _};
 use loopwright::{AlwaysEscalate, Engine, Settings};
 use loopwright_core::spec::{CheckedSpec, Role, read_loop_file};
 use serde_json::{Value, json};
@@ -174,7 +174,7 @@ async fn door(dir: &Path) -> Result<Value, Box<dyn Error>> {
 /// flushed to the disk: the events of a batch share a round, the rows of the rounds are one for every dozen events.
 async fn fill(state: &Path, repo: &str, events: u64) -> Result<(), Box<dyn Error>> {
     std::fs::create_dir_all(state)?;
-    let store = SqlStore::open_sqlite(&state.join("store.db"), Mode::Own(OwnerInfo::current(0))).await?;
+    let store = SqlStore::open_sqlite(&state.join("store.db"), Mode::Write(ProcessInfo::current(0))).await?;
     for first in (0..events).step_by(BATCH) {
         store.append(past(repo, first, events.min(first + BATCH as u64))).await?;
     }
@@ -200,7 +200,7 @@ fn past(repo: &str, first: u64, end: u64) -> Batch {
             items: 0,
             duration_ms: 1000,
             last_run_ms: Some(at_ms),
-            last_outcome: Some("shipped".to_owned()),
+            last_outcome: Some(loopwright::RoundOutcome::Shipped),
             last_round: Some(id(number)),
         })
     });
@@ -222,8 +222,8 @@ fn past_row(repo: &str, id: &str, loop_name: &str, at_ms: i64) -> RoundRow {
         trigger: "manual".to_owned(),
         item: None,
         level: "L2".to_owned(),
-        phase: "ended".to_owned(),
-        outcome: Some("shipped".to_owned()),
+        phase: loopwright_core::round::RoundPhase::Ended,
+        outcome: Some(loopwright::RoundOutcome::Shipped),
         started_ms: at_ms,
         ended_ms: Some(at_ms + 1000),
         attempts: 1,

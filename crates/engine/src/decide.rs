@@ -6,7 +6,7 @@ use crate::proc::Cancel;
 use crate::report;
 use crate::round::Bindings;
 use crate::round::journal::question_id;
-use crate::store::InboxQuery;
+use crate::store::{InboxKind, InboxQuery};
 use loopwright_core::actor::Actor;
 use loopwright_core::report::RoundReport;
 use loopwright_core::round::{Event, Expired, PersonSaid, Refusal, Round};
@@ -61,11 +61,7 @@ impl Engine {
     ///
     /// # Errors
     /// When the record cannot be kept.
-    pub async fn expire(
-        &self,
-        round: &str,
-        bind: &Bindings,
-    ) -> Result<RoundReport, EngineError> {
+    pub async fn expire(&self, round: &str, bind: &Bindings) -> Result<RoundReport, EngineError> {
         self.end_waiting(round, Event::Expired(Expired { at_ms: Some(self.now_ms()) }), bind).await
     }
 
@@ -76,7 +72,9 @@ impl Engine {
     pub async fn expired(&self) -> Result<Vec<String>, EngineError> {
         let now = self.now_ms();
         let open = self.store.inbox(InboxQuery::Open(QUESTIONS)).await?;
-        let late = open.into_iter().filter(|row| row.kind == "approval" && row.expires_ms.is_some_and(|at| at <= now));
+        let late = open
+            .into_iter()
+            .filter(|row| row.kind == InboxKind::Approval && row.expires_ms.is_some_and(|at| at <= now));
         Ok(late.map(|row| row.round).collect())
     }
 

@@ -1,4 +1,5 @@
-//! The engine: one opened state directory that this process owns, with its doors to the store, git, processes and time.
+//! The engine: one opened state directory, with its doors to the store, git, processes and time. Other processes may have it
+//! open as well.
 //! Rounds are started, resumed and decided through it; the stages themselves are in [`crate::round`].
 
 use crate::agents::providers::Asks;
@@ -12,12 +13,13 @@ use crate::git::{Git, UserRepo};
 use crate::ground::Ground;
 use crate::known_secrets::KnownSecrets;
 use crate::live::Live;
-use crate::places::Places;
+use crate::places::{PlaceError, Places};
 use crate::proc::Proc;
 use crate::purse::Purse;
 use crate::room::{KeepOut, Rooms, Walls};
 use crate::seam::{Seam, SeamFault};
-use crate::store::{Batch, Mode, OwnerInfo, SqlStore, Store, StoreError, StoreErrorKind};
+use crate::shared_lock::{SharedGuard, SharedLock};
+use crate::store::{Batch, LeaseHolder, Mode, ProcessInfo, SqlStore, Store, StoreError, StoreErrorKind};
 use crate::toolchains::{self, Shown};
 use crate::workspace::{self, Workspaces};
 use loopwright_core::config::SharedBudget;
@@ -26,7 +28,7 @@ use loopwright_core::prices::Prices;
 use loopwright_core::round::Boundary;
 use loopwright_core::spec::{AgentSpec, LoopSpec};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// What an engine is told from outside; it reads no environment and no configuration by itself.
@@ -128,31 +130,39 @@ pub struct Engine {
     pub(crate) purse: Purse,
     /// What this host holds, told or tried once.
     host: Arc<tokio::sync::OnceCell<Host>>,
-    /// One preparation of a base at a time, whichever loop asks.
-    pub(crate) bases: Arc<tokio::sync::Mutex<()>>,
+    /// One preparation of a base at a time, whichever loop and process asks.
+    bases: SharedLock,
     /// One set-up at a time.
-    pub(crate) setups: Arc<tokio::sync::Mutex<()>>,
+    setups: SharedLock,
 }
 
 impl Engine {
-    /// Opens a state directory as its one owner.
+    /// Opens a state directory, beside any number of other processes.
     ///
     /// # Errors
-    /// When the folder or the database cannot be opened, or another process holds it.
+    /// When the folder or the database cannot be opened.
     pub async fn open(settings: Settings) -> Result<Self, EngineError> {
         let places = Places::open(&settings.state, settings.seam.clone())?;
-        let owner = OwnerInfo::current(settings.clock.now_ms());
-        let store = open_store(&settings, &places, Mode::Own(owner)).await?;
-        // Sockets of a dead engine lead nowhere. One that cannot be removed is replaced when its round is taken up.
-        let _ = std::fs::remove_dir_all(places.doors());
-        sweep_behind(&places);
+        let process = ProcessInfo::current(settings.clock.now_ms());
+        let store = open_store(&settings, &places, Mode::Write(process)).await?;
+        let is_leased = store.is_leased();
+        let store: Arc<dyn Store> = Arc::new(store);
+        if is_leased {
+            drop(tokio::spawn(renew(Arc::downgrade(&store), Arc::clone(&settings.clock))));
+        }
+        close_doors(&places, store.as_ref()).await?;
+        if store.others().await?.is_empty() {
+            sweep_behind(&places);
+        }
         let git = Git::new(settings.seam.clone());
         let proc = Proc::new(settings.seam.clone());
         let host = Arc::new(tokio::sync::OnceCell::new_with(settings.host.clone()));
+        let bases = SharedLock::new(places.root().join(workspace::BASES_LOCK));
+        let setups = SharedLock::new(places.root().join("setups.lock"));
         Ok(Self {
             settings: Arc::new(settings),
             places,
-            store: Arc::new(store),
+            store,
             hold: Hold::Own,
             git,
             proc,
@@ -160,8 +170,8 @@ impl Engine {
             events: EventBus::default(),
             purse: Purse::default(),
             host,
-            bases: Arc::default(),
-            setups: Arc::default(),
+            bases,
+            setups,
         })
     }
 
@@ -180,7 +190,7 @@ impl Engine {
         Self { settings: Arc::new(settings), hold: Hold::Lent, ..self.with_own_events() }
     }
 
-    /// Opens the database for looking only; also while another process owns it.
+    /// Opens the database for looking only.
     ///
     /// # Errors
     /// When there is none, or it cannot be read.
@@ -247,7 +257,17 @@ impl Engine {
     /// The workspaces of a repository.
     pub(crate) async fn workspaces(&self, repo: UserRepo) -> Result<Workspaces, EngineError> {
         let spaces = Workspaces::open(self.git.clone(), self.places.root(), repo).await?;
-        Ok(spaces.sharing(Arc::clone(&self.bases)))
+        Ok(spaces.sharing(self.bases.clone()))
+    }
+
+    /// Takes the lock under which bases are prepared and removed, by one process at a time.
+    pub(crate) async fn lock_bases(&self) -> Result<SharedGuard, EngineError> {
+        Ok(self.bases.lock().await.map_err(|error| PlaceError::new("lock", self.bases.path(), error))?)
+    }
+
+    /// Takes the lock under which a repository is set up, by one process at a time.
+    pub(crate) async fn lock_setups(&self) -> Result<SharedGuard, EngineError> {
+        Ok(self.setups.lock().await.map_err(|error| PlaceError::new("lock", self.setups.path(), error))?)
     }
 
     /// What this host can hold; found out by trying it, once.
@@ -336,7 +356,37 @@ impl Engine {
     }
 }
 
-/// Takes what dead engines left half made or half removed away, before anything new is made, and deletes it in the background.
+/// How often leases are renewed: three may be missed.
+const RENEW: Duration = Duration::from_secs(60);
+
+/// Renews the leases of this process for as long as its store is open. One that cannot be renewed now is renewed the next time:
+/// only a write that is fenced says that a lease is lost.
+async fn renew(store: Weak<dyn Store>, clock: Arc<dyn Clock>) {
+    loop {
+        clock.after(RENEW).await;
+        let Some(store) = store.upgrade() else { return };
+        if let Err(StoreError { kind: StoreErrorKind::Closed, .. }) = store.renew().await {
+            return;
+        }
+    }
+}
+
+/// Removes the sockets of rounds that nobody is at: those of a dead engine lead nowhere. One that cannot be removed is replaced
+/// when its round is taken up.
+async fn close_doors(places: &Places, store: &dyn Store) -> Result<(), EngineError> {
+    let doors: Vec<_> = std::fs::read_dir(places.doors()).into_iter().flatten().flatten().collect();
+    if doors.is_empty() {
+        return Ok(());
+    }
+    let leases = store.leases().await?;
+    let is_open = |round: &str| leases.iter().any(|lease| lease.name == round && lease.holder != LeaseHolder::Gone);
+    for door in doors.iter().filter(|door| !door.file_name().to_str().is_some_and(is_open)) {
+        let _ = std::fs::remove_dir_all(door.path());
+    }
+    Ok(())
+}
+
+/// Takes what dead engines left half made or half removed away, while no other process is at work, and deletes it in the background.
 /// What cannot be deleted is met again by the next engine.
 fn sweep_behind(places: &Places) {
     let taken = workspace::take_leftovers(places.root(), workspace::Leftovers::All);
@@ -345,7 +395,7 @@ fn sweep_behind(places: &Places) {
     }
 }
 
-fn injected(fault: SeamFault) -> StoreError {
+pub(crate) fn injected(fault: SeamFault) -> StoreError {
     StoreError { doing: "append".to_owned(), kind: StoreErrorKind::Io(fault.to_string()) }
 }
 

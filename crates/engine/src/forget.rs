@@ -79,7 +79,8 @@ impl Engine {
             None => (self.store.items(repo, name, LOOKED_AT).await?, self.store.memory(repo, name).await?),
         };
         let mut questions = self.store.inbox(InboxQuery::Open(LOOKED_AT)).await?;
-        questions.retain(|row| row.kind == "item-failed" && row.repo == repo && row.loop_name == name);
+        questions
+            .retain(|row| row.kind == crate::store::InboxKind::ItemFailed && row.repo == repo && row.loop_name == name);
         if let Some(key) = &forget.item {
             let (failure, question) = (memory::failure_key(Some(key)), item_question_id(repo, name, key));
             items.retain(|row| row.key == *key);

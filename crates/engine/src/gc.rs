@@ -134,7 +134,7 @@ impl Engine {
             }
         }
         // Nobody may ask for a base while it goes.
-        let _none_is_made = self.bases.lock().await;
+        let _none_is_made = self.lock_bases().await?;
         found.extend(workspace::unused_bases(self.places.root()).into_iter().map(|path| (GcKind::Base, path)));
         let kinds = [
             (GcKind::Transcripts, "transcripts", retention.logs_before_ms),
@@ -150,7 +150,7 @@ impl Engine {
         let old = |path: &Path| modified_ms(path).is_some_and(|at| at < keep.evidence_before_ms);
         let evidence = entries(&self.places.evidence()).into_iter().filter(|(_, path)| old(path));
         found.extend(evidence.map(|(_, path)| (GcKind::Evidence, path)));
-        if mode == GcMode::Remove {
+        if mode == GcMode::Remove && self.store.others().await?.is_empty() {
             // What dead engines left half removed; one folder that cannot go keeps nothing else from going.
             let left = workspace::take_leftovers(self.places.root(), workspace::Leftovers::OfOthers);
             let gone =

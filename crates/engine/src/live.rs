@@ -2,14 +2,15 @@
 //! here is at it, so that loops which share an engine neither end each other's agents nor answer for the same round twice.
 //!
 //! Where a daemon runs on the engine it is asked before a round begins, whoever begins it: one round of a loop at a time.
-//! Without one, several of a loop at once are the embedder's business; what they lock is not.
+//! Without one, several of a loop at once in one process are the embedder's business. What they lock is not, and between
+//! processes a loop has one round at a time: both are kept by the leases of the store.
 
 use crate::error::EngineError;
 use crate::proc::Cancel;
 use loopwright_core::BoxFuture;
-use loopwright_core::dispatch::{Claims, Holder, LoopKey, taken};
+use loopwright_core::dispatch::{Claims, LoopKey};
 use loopwright_core::round::{Round, Started};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The ids of the rounds under way, and who is asked before one begins.
@@ -19,7 +20,6 @@ pub(crate) struct Live(Arc<Mutex<Inner>>);
 #[derive(Default)]
 struct Inner {
     rounds: HashSet<String>,
-    guests: BTreeMap<String, Guest>,
     porter: Option<Arc<dyn Porter>>,
 }
 
@@ -52,7 +52,6 @@ pub(crate) trait Porter: Send + Sync {
 pub(crate) struct Arrival {
     pub(crate) key: LoopKey,
     pub(crate) round: String,
-    pub(crate) since_ms: i64,
     /// What it takes whatever it is about; as its loop's file has it, when absent.
     pub(crate) claims: Option<Claims>,
     pub(crate) items: Vec<Arc<str>>,
@@ -99,33 +98,6 @@ impl Arrival {
     }
 }
 
-/// What a round of this process has locked where nobody keeps places.
-struct Guest {
-    claims: Claims,
-    holder: Holder,
-}
-
-impl Guest {
-    fn keeps_from(&self, claims: &Claims) -> Option<String> {
-        let (lock, held) = claims.met_by(&self.claims)?;
-        Some(taken(&lock.to_string(), &held.to_string(), &self.holder))
-    }
-}
-
-/// Keeps it locked.
-struct Locked {
-    live: Live,
-    round: String,
-}
-
-impl Stay for Locked {}
-
-impl Drop for Locked {
-    fn drop(&mut self) {
-        self.live.lock().guests.remove(&self.round);
-    }
-}
-
 /// The place of one round in its loop; given back when it is dropped.
 pub(crate) trait Stay: Send + Sync {}
 
@@ -148,33 +120,6 @@ impl Live {
     /// Whether somebody in this process is at it.
     pub(crate) fn holds(&self, round: &str) -> bool {
         self.lock().rounds.contains(round)
-    }
-
-    /// Asks for what the round takes, and for the loop's one place where somebody keeps it.
-    pub(crate) async fn admit(&self, by: By, arrival: Arrival, cancel: &Cancel) -> Result<Admission, EngineError> {
-        match (by, self.porter()) {
-            // Whoever keeps the places has made room for it before.
-            (By::Dispatcher, _) => Ok(Admission { stay: None, items: arrival.items }),
-            (By::Hand, Some(porter)) => porter.admit(arrival, cancel).await,
-            (By::Hand, None) => self.lock_in(arrival),
-        }
-    }
-
-    /// Without anybody who keeps places, rounds of this process still keep each other from what they have locked.
-    fn lock_in(&self, arrival: Arrival) -> Result<Admission, EngineError> {
-        let mut inner = self.lock();
-        let in_the_way = |claims: &Claims| inner.guests.values().find_map(|guest| guest.keeps_from(claims));
-        let (claims, items) = arrival.settled(in_the_way).map_err(|why| arrival.busy(why))?;
-        let expires_ms = claims.wall_ms.map(|wall_ms| arrival.since_ms.saturating_add(wall_ms));
-        let holder = Holder {
-            r#loop: arrival.key.name.to_string(),
-            repo: arrival.key.repo.to_string(),
-            round: Some(arrival.round.clone()),
-            since_ms: arrival.since_ms,
-            expires_ms,
-        };
-        inner.guests.insert(arrival.round.clone(), Guest { claims, holder });
-        Ok(Admission { stay: Some(Box::new(Locked { live: self.clone(), round: arrival.round })), items })
     }
 
     /// Who is asked, if anybody is.

@@ -303,7 +303,10 @@ impl Engine {
         }
         let (mut run, actions) = Run::start(self, bind, request, cancel, by).await?;
         born(&run.round().facts().started.round);
-        run.drive(actions).await?;
+        if let Err(error) = run.drive(actions).await {
+            self.give_back(&run.round().facts().started.round).await;
+            return Err(error);
+        }
         run.tidy().await;
         Ok(run.rested().await)
     }

@@ -1,9 +1,10 @@
 //! The purse: what agents of all rounds of this engine use right now, against the ceilings that they share.
 //!
 //! The store knows what was spent and what is reserved, and refuses a start for which there is no room. But a start may use
-//! more than its reservation, as long as there is room, and several may do so at once. This process is the store's one owner,
-//! so it can add up what all of them report, at every report, and end the one that passes a ceiling: never more than one
-//! report of each is beyond it. Nothing here is kept; what must survive is in the store.
+//! more than its reservation, as long as there is room, and several may do so at once. This process adds up what all of its own
+//! report, at every report, and ends the one that passes a ceiling: never more than one report of each is beyond it. What
+//! agents of other processes use counts by their reservations and when they have ended. Nothing here is kept; what must survive
+//! is in the store.
 
 use crate::store::{SpendRow, SpendScope, Store, StoreError};
 use loopwright_core::budget::{Account, Allowance, BudgetLimit, Reservation, Scope};
@@ -118,10 +119,10 @@ impl Purse {
         Ok(self.sit(keyed, reserved))
     }
 
-    /// Reads a sum that is not known yet. Whoever comes first puts it down before its own reservation reaches the store, so a
-    /// reading that is late cannot hold anything twice.
+    /// Reads a sum that nobody here is at: other processes may have changed it. Whoever comes first puts it down before its own
+    /// reservation reaches the store, so a reading that is late cannot hold anything twice.
     async fn load(&self, store: &dyn Store, place: &Place<'_>, key: &Key) -> Result<(), StoreError> {
-        if self.lock().sums.contains_key(key) {
+        if self.lock().is_drawn(key) {
             return Ok(());
         }
         let row = match key.scope {
@@ -131,7 +132,9 @@ impl Purse {
         let (spent, reserved) = amounts(&row);
         let mut inner = self.lock();
         inner.forget_idle();
-        inner.sums.entry(key.clone()).or_insert(Sum { spent, reserved, beyond: Reservation::default() });
+        if !inner.is_drawn(key) {
+            inner.sums.insert(key.clone(), Sum { spent, reserved, beyond: Reservation::default() });
+        }
         Ok(())
     }
 
@@ -159,6 +162,11 @@ impl Inner {
         let sum = self.sums.get(key).copied().unwrap_or_default();
         let Drawn { scope, ceiling, .. } = *drawn;
         Account { scope, ceiling, spent: sum.spent, reserved: sum.reserved.plus(sum.beyond) }
+    }
+
+    /// Whether a running agent of this process draws on the sum.
+    fn is_drawn(&self, key: &Key) -> bool {
+        self.live.values().any(|one| one.drawn.iter().any(|(drawn, _)| drawn == key))
     }
 
     fn forget_idle(&mut self) {

@@ -11,7 +11,7 @@ pub fn of(round: &Round, outbox: &[OutboxRow]) -> RoundReport {
     let lines = outbox.iter().map(|row| OutboxLine {
         id: row.id.clone(),
         kind: row.kind.clone(),
-        state: row.state.clone(),
+        state: row.state.word().to_owned(),
         target: row.target.clone(),
         receipt: row.receipt.clone(),
     });

@@ -102,7 +102,7 @@ impl Engine {
         task: &Task<'_>,
     ) -> Result<Rooms, SetupError> {
         {
-            let _one = self.bases.lock().await;
+            let _one = self.lock_bases().await?;
             spaces.import(base).await?;
         }
         let paths = gates::base_paths(spaces.engine(), base).await.map_err(EngineError::from)?;
@@ -113,7 +113,7 @@ impl Engine {
         let tree = spaces.engine().tree_of(base).await.map_err(WorkspaceError::from)?;
         let name = format!("setup-{}", &key(&rooms, spec, tree.as_str())[..24]);
         // One set-up at a time: two loops of one repository would make the same folder.
-        let _one = self.setups.lock().await;
+        let _one = self.lock_setups().await?;
         if let Some(space) = spaces.reopen(&name)?.filter(|space| space.root.join(COMPLETE).is_file()) {
             // Written again, so that the ones in use are the youngest.
             let _ = fs::write(space.root.join(COMPLETE), b"");

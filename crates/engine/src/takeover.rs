@@ -1,5 +1,6 @@
 //! Taking over: what a dead engine left is swept and taken to its end, questions that nobody answered in time are closed.
-//! Every owner of a state directory begins with it, be it a command or the daemon. A round that cannot go on is told and left
+//! Every process that changes something begins with it, be it a command or the daemon; what another living process is at is
+//! left alone. A round that cannot go on is told and left
 //! open: it must not keep the others from working.
 
 use crate::engine::Engine;
@@ -7,7 +8,7 @@ use crate::error::EngineError;
 use crate::live::By;
 use crate::proc::Cancel;
 use crate::round::Bindings;
-use crate::store::StoreError;
+use crate::store::{StoreError, StoreErrorKind};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::round::{Broke, Event, Expired, Phase, Round, Started};
 use loopwright_core::worded;
@@ -58,11 +59,15 @@ impl Engine {
     ) -> Result<(), EngineError> {
         for row in self.abandoned().await? {
             let ended = self.retake(&row.id, rebind, cancel, By::Hand).await;
-            tell(taken(Takeover::Recovered, &row.id, ended)?.of(&row.loop_name));
+            if !is_elsewhere(&ended) {
+                tell(taken(Takeover::Recovered, &row.id, ended)?.of(&row.loop_name));
+            }
         }
         for id in self.expired().await? {
             let ended = self.let_expire(&id, rebind).await;
-            tell(taken(Takeover::Expired, &id, ended)?);
+            if !is_elsewhere(&ended) {
+                tell(taken(Takeover::Expired, &id, ended)?);
+            }
         }
         Ok(())
     }
@@ -87,7 +92,6 @@ impl Engine {
         rebind: &dyn Rebind,
         cancel: &Cancel,
     ) -> Result<Round, EngineError> {
-        loopwright_sandbox::sweep(&format!("lw-{id}")).map_err(EngineError::Sweep)?;
         let recorded = self.recorded(id).await?;
         let (engine, bind) = rebind.rebind(self, &recorded.round.facts().started);
         let event = match recorded.round.phase() {
@@ -115,6 +119,16 @@ impl Engine {
 impl Taken {
     fn of(self, loop_name: &str) -> Self {
         Self { loop_name: Some(loop_name.to_owned()), ..self }
+    }
+}
+
+/// Whether somebody else was faster, and takes the round to its end.
+fn is_elsewhere(ended: &Result<Round, EngineError>) -> bool {
+    let fenced = |kind: &StoreErrorKind| matches!(kind, StoreErrorKind::Fenced { .. });
+    match ended {
+        Err(EngineError::Busy { .. } | EngineError::Stale(_)) => true,
+        Err(EngineError::Store(error)) => fenced(&error.kind),
+        Ok(_) | Err(_) => false,
     }
 }
 

@@ -229,7 +229,7 @@ async fn item_that_is_done_is_not_taken_again_but_its_next_revision_is() {
     assert_eq!(again.reasons[0].code, "item-settled");
     assert_eq!(calls.count(), 1, "no agent was started for it");
     let row = house.engine.store().item(&house.repo, LOOP, "pr-7@abc").await.expect("read").expect("an item");
-    assert_eq!((row.state.as_str(), row.failures), ("processed", 0), "and it is no failure of the item's");
+    assert_eq!((row.state.word(), row.failures), ("processed", 0), "and it is no failure of the item's");
     let revised = house.brought("webhook:gh:3", "pr-7@def", &bind).await;
     assert_eq!(revised.outcome, Some(RoundOutcome::Reported));
     let by_hand = RunRequest { items: vec!["pr-7@abc".to_owned()], ..house.request() };
@@ -258,7 +258,7 @@ async fn round_that_takes_several_signals_works_on_the_items_that_are_not_done()
     let store = house.engine.store();
     for item in ["pr-8@abc", "pr-9@abc"] {
         let row = store.item(&house.repo, LOOP, item).await.expect("read").expect("an item");
-        assert_eq!((row.state.as_str(), row.round.as_str()), ("processed", report.round.as_str()));
+        assert_eq!((row.state.word(), row.round.as_str()), ("processed", report.round.as_str()));
     }
     assert_eq!(store.pending_signals(9).await.expect("read"), []);
 }
@@ -274,7 +274,7 @@ async fn item_that_failed_three_times_waits_until_it_is_forgotten_and_the_journa
     assert_eq!(calls.count(), 3);
     let store = house.engine.store();
     let open = store.inbox(loopwright::store::InboxQuery::Open(9)).await.expect("inbox");
-    assert_eq!(open.iter().map(|row| row.kind.as_str()).collect::<Vec<_>>(), ["item-failed"]);
+    assert_eq!(open.iter().map(|row| row.kind.word()).collect::<Vec<_>>(), ["item-failed"]);
     let failure: Vec<_> = house.remembered().await.into_iter().map(|row| (row.key, row.kind, row.role)).collect();
     let expected = ["engine:failure:pr-7@abc", "failure", "engine"].map(str::to_owned);
     assert_eq!(failure, [(expected[0].clone(), expected[1].clone(), expected[2].clone())]);

@@ -195,7 +195,7 @@ async fn doubtful(world: &World) -> (LoopEngine, loopwright::RoundReport) {
 
 async fn open_questions(engine: &LoopEngine) -> Vec<String> {
     let open = engine.engine().store().inbox(loopwright::store::InboxQuery::Open(10)).await.expect("the inbox reads");
-    open.into_iter().map(|question| question.kind).collect()
+    open.into_iter().map(|question| question.kind.word().to_owned()).collect()
 }
 
 #[tokio::test]

@@ -257,7 +257,7 @@ async fn w07_what_ships_by_itself_is_told_and_on_record_with_its_receipt() {
     assert_eq!(told.words(), ["shipped"]);
     assert_eq!(told.all()[0].outbox[0].receipt.as_deref(), Some("request 1"));
     let recorded = engine.engine().store().outbox(&report.round).await.expect("the store reads");
-    assert_eq!((recorded[0].state.as_str(), recorded[0].receipt.as_deref()), ("sent", Some("request 1")));
+    assert_eq!((recorded[0].state.word(), recorded[0].receipt.as_deref()), ("sent", Some("request 1")));
     assert!(told.all()[0].render().contains("request 1"));
 }
 
@@ -486,13 +486,15 @@ async fn w18_no_child_of_an_agent_outlives_it() {
 }
 
 #[tokio::test]
-async fn w19_a_state_directory_has_one_owner() {
+async fn w19_a_state_directory_is_scheduled_by_one_process_and_used_by_many() {
     let world = World::new();
-    let engine = Engine::open(world.settings()).await.expect("nobody has it");
-    let error = Engine::open(world.settings()).await.err().expect("it is held");
+    let engine = Engine::open(world.settings()).await.expect("it opens");
+    engine.lease_dispatcher().await.expect("nobody schedules");
+    let other = Engine::open(world.settings()).await.expect("beside the first");
+    let error = other.lease_dispatcher().await.expect_err("the first schedules");
     assert!(matches!(error, EngineError::Store(_)), "{error}");
     engine.close().await.expect("closed");
-    Engine::open(world.settings()).await.expect("it is free again");
+    other.lease_dispatcher().await.expect("it is free again");
 }
 
 /// Fails every write of the record once a flag is up: for the engine that is the end.
@@ -597,7 +599,7 @@ async fn w23_every_round_has_a_record_that_tells_why() {
     engine.engine().close().await.expect("closed");
     let store = Engine::read(&world.settings()).await.expect("anybody may look");
     let row = store.round(&report.round).await.expect("it reads").expect("a row");
-    assert!(row.started_ms > 0 && row.ended_ms >= Some(row.started_ms) && row.outcome.as_deref() == Some("failed"));
+    assert!(row.started_ms > 0 && row.ended_ms >= Some(row.started_ms) && row.outcome == Some(RoundOutcome::Failed));
     let kinds: Vec<_> =
         store.events(&report.round).await.expect("it reads").into_iter().map(|event| event.kind).collect();
     assert_eq!(kinds.first().map(String::as_str), Some("started"));

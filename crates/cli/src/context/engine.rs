@@ -1,5 +1,5 @@
-//! The engine as the command line uses it: its settings, a store for reading, and an owner that first takes what a dead
-//! engine left to its end.
+//! The engine as the command line uses it: its settings, a store for reading, and an engine that first takes what a dead
+//! one left to its end.
 
 use super::bindings;
 use super::{Context, Finding, error_of};
@@ -65,7 +65,7 @@ impl Context {
         Ok(Engine::read(&self.settings(None)?).await?)
     }
 
-    /// The engine as the store's one owner, with what was left by a dead one taken to its end and questions that nobody
+    /// The engine for a verb that changes something, with what was left by a dead one taken to its end and questions that nobody
     /// answered in time closed. Every verb that changes something starts here.
     ///
     /// In a daemon it is the daemon's engine, told what it would be told here; it has recovered before and is not closed.

@@ -1,4 +1,4 @@
-//! The daemon and the commands beside it: one store has one owner, so a verb that changes something while a daemon owns the
+//! The daemon and the commands beside it: a verb that changes something while a daemon runs on the
 //! store has the daemon perform it. The very same code runs there, with the daemon's engine and a printer that writes to the
 //! connection; nothing is done in two ways.
 

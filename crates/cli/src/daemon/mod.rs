@@ -1,4 +1,4 @@
-//! The daemon: owns the store, starts loops when they are due, performs the commands of others, and ends in order. What is
+//! The daemon: the one process that schedules. It starts loops when they are due, performs the commands of others, and ends in order. What is
 //! due is the dispatcher's business; here is the process around it.
 
 mod catalogue;
@@ -67,10 +67,12 @@ pub(crate) async fn run(cx: &Context, grace: Duration, terminal: Terminal, liste
     house.close(broke, grace).await
 }
 
-/// The engine as the store's owner; a daemon that has it already is named with what to do about it.
+/// The engine with the lease of the one process that schedules; a daemon that has it already is named with what to do about
+/// it.
 pub(crate) async fn own(cx: &Context) -> Result<Engine, CommandError> {
-    let opened = Engine::open(cx.settings(None)?).await;
-    match opened.map_err(CommandError::from) {
+    let engine = Engine::open(cx.settings(None)?).await?;
+    let leased = engine.lease_dispatcher().await;
+    match leased.map(|()| engine).map_err(CommandError::from) {
         Err(error) if error.kind == Kind::Held && Peer::find(&cx.state_dir()?.0).await?.is_some() => {
             let hints = vec!["a daemon runs: see `loopwright status`, or end it with `loopwright stop`".to_owned()];
             Err(CommandError { hints, ..error })
@@ -263,7 +265,7 @@ impl House {
 fn why(ended: Result<DaemonEnded, tokio::task::JoinError>) -> String {
     match ended {
         Ok(DaemonEnded::Drained) => "the daemon ended unasked".to_owned(),
-        Ok(DaemonEnded::Fenced(why)) => format!("another engine has the store: {why}"),
+        Ok(DaemonEnded::Fenced(why)) => format!("another process schedules the loops now: {why}"),
         Ok(DaemonEnded::Failed(why)) => format!("the daemon broke: {why}"),
         Err(error) => format!("the daemon broke: {error}"),
     }

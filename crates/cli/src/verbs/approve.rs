@@ -8,7 +8,7 @@ use crate::exit::Exit;
 use crate::output::safe;
 use crate::view::find;
 use crate::view::inbox::answered_by;
-use loopwright::store::{InboxQuery, InboxRow, Store};
+use loopwright::store::{InboxKind, InboxQuery, InboxRow, Store};
 use loopwright_core::outcome::RoundOutcome;
 use loopwright_core::report::RoundReport;
 
@@ -41,19 +41,19 @@ pub(super) async fn question(store: &dyn Store, id: &str) -> Result<InboxRow, Co
                 Some(asked) if asked.closed_ms.is_none() => Some(asked),
                 asked => doubt(store, &round.id).await?.or(asked),
             };
-            asked.ok_or_else(|| not_waiting(&round.id, round.outcome.as_deref().unwrap_or(&round.phase)))?
+            asked.ok_or_else(|| not_waiting(&round.id, round.standing()))?
         }
     };
-    if !matches!(question.kind.as_str(), "approval" | "in-doubt") {
+    if !matches!(question.kind, InboxKind::Approval | InboxKind::InDoubt) {
         let text = format!("`{}` is no question of yes or no: {}", question.id, question.summary);
-        let answer = answered_by(&question.kind, &question.loop_name, &question.round);
+        let answer = answered_by(question.kind, &question.loop_name, &question.round);
         let hint = answer.unwrap_or_else(|| format!("see `loopwright show {}`", question.round));
         return Err(CommandError::refused(text).hint(hint));
     }
     if question.closed_ms.is_some() {
         let round = store.round(&question.round).await?;
-        let outcome = round.and_then(|round| round.outcome).unwrap_or_else(|| "answered".to_owned());
-        return Err(not_waiting(&question.round, &outcome));
+        let outcome = round.and_then(|round| round.outcome).map_or("answered", |outcome| outcome.word());
+        return Err(not_waiting(&question.round, outcome));
     }
     Ok(question)
 }
@@ -61,7 +61,7 @@ pub(super) async fn question(store: &dyn Store, id: &str) -> Result<InboxRow, Co
 /// The open question whether something of a round arrived.
 async fn doubt(store: &dyn Store, round: &str) -> Result<Option<InboxRow>, CommandError> {
     let open = store.inbox(InboxQuery::Open(1000)).await?;
-    Ok(open.into_iter().find(|question| question.round == round && question.kind == "in-doubt"))
+    Ok(open.into_iter().find(|question| question.round == round && question.kind == InboxKind::InDoubt))
 }
 
 fn not_waiting(round: &str, outcome: &str) -> CommandError {

@@ -13,6 +13,8 @@ use crate::view::time::{moment, now_ms};
 use loopwright::raise::Raise;
 use loopwright::store::{RaiseRow, RoundRow, RoundsQuery, RoundsWhich, Store};
 use loopwright_core::budget::Reservation;
+use loopwright_core::outcome::RoundOutcome;
+use loopwright_core::round::RoundPhase;
 use loopwright_core::units::{Usd, parse_tokens};
 use serde_json::json;
 
@@ -120,7 +122,7 @@ async fn suspended(cx: &Context, id: &str, name: &str) -> Result<String, Command
         let text = format!("round {} is of {}, not of {name}", row.id, row.loop_name);
         return Err(CommandError::new(Kind::Usage, text).hint(format!("loopwright budget raise {}", row.loop_name)));
     }
-    if row.phase != "suspended" {
+    if row.phase != RoundPhase::Suspended {
         let text = format!("round {} is {}; only a suspended round can be given more", row.id, row.phase);
         return Err(CommandError::refused(text).hint(format!("loopwright budget raise {name} --today --usd N")));
     }
@@ -137,6 +139,6 @@ async fn can_go_on(store: &dyn Store, raise: &RaiseRow) -> Result<Vec<RoundRow>,
         ..RoundsQuery::default()
     };
     let meant = |row: &RoundRow| raise.round.as_ref().is_none_or(|round| *round == row.id);
-    let over = |row: &RoundRow| row.phase == "suspended" && row.outcome.as_deref() == Some("over-budget");
+    let over = |row: &RoundRow| row.phase == RoundPhase::Suspended && row.outcome == Some(RoundOutcome::OverBudget);
     Ok(store.rounds(query).await?.into_iter().filter(|row| over(row) && meant(row)).collect())
 }

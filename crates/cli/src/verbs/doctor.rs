@@ -148,14 +148,16 @@ async fn store(cx: &Context) -> Check {
     if settings.store.is_none() && !settings.state.join("store.db").exists() {
         return Check::ok(NAME, "SQLite, made on first use; PostgreSQL is not needed");
     }
-    let owner = match Engine::read(&settings).await {
-        Ok(store) => store.owner().await.map_err(|error| chain(&error)),
+    let others = match Engine::read(&settings).await {
+        Ok(store) => store.others().await.map_err(|error| chain(&error)),
         Err(error) => Err(chain(&error)),
     };
-    match owner {
-        Ok(Some(owner)) if owner.lives_here() => Check::ok(NAME, format!("readable; in use by {owner}")),
-        Ok(Some(owner)) => Check::ok(NAME, format!("readable; last used by {owner}")),
-        Ok(None) => Check::ok(NAME, "readable; nobody owned it yet"),
+    match others {
+        Ok(others) if others.is_empty() => Check::ok(NAME, "readable; no process has it open for writing"),
+        Ok(others) => {
+            let names: Vec<_> = others.iter().map(ToString::to_string).collect();
+            Check::ok(NAME, format!("readable; in use by {}", names.join(", ")))
+        }
         Err(error) => Check::missing(NAME, error, "loopwright verify"),
     }
 }

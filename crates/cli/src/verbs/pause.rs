@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::output::safe;
 use crate::view::time::now_ms;
 use loopwright::proc::Cancel;
-use loopwright::store::{ScheduleRow, Store};
+use loopwright::store::{InboxKind, ScheduleRow, Store};
 use loopwright_core::dispatch::{Entry, LoopKey};
 use serde_json::json;
 
@@ -85,7 +85,7 @@ async fn held(cx: &Context, key: &LoopKey) -> Result<(bool, bool), CommandError>
 /// The loop that a question of the inbox is about, or the one of that name.
 async fn asked_or_named(cx: &Context, text: &str) -> Result<(LoopKey, Option<Entry>), CommandError> {
     let question = match super::status::store_if_any(cx).await? {
-        Some(store) => store.inbox_item(text).await?.filter(|question| question.kind == "loop-paused"),
+        Some(store) => store.inbox_item(text).await?.filter(|question| question.kind == InboxKind::LoopPaused),
         None => None,
     };
     let Some(question) = question else { return named(cx, text).await };

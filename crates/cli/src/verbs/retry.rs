@@ -14,6 +14,7 @@ use loopwright::round::RunRequest;
 use loopwright::store::RoundRow;
 use loopwright::{Engine, EngineError};
 use loopwright_core::budget::Reservation;
+use loopwright_core::round::RoundPhase;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ pub(crate) struct Args {
 
 pub(crate) async fn run(args: Args, cx: &Context) -> Ended {
     let row = find::round(cx.reader().await?.as_ref(), &args.id).await?;
-    if row.phase == "waiting" {
+    if row.phase == RoundPhase::Waiting {
         let text = format!("round {} waits for an answer; another one would ask the same again", row.id);
         return Err(CommandError::refused(text)
             .hint(format!("loopwright approve {0}, or loopwright deny {0} --why \"…\"", row.id)));
@@ -48,7 +49,7 @@ async fn go_on(cx: &Context, row: &RoundRow) -> Result<Option<crate::exit::Exit>
     let engine = cx.owner(repo.as_ref(), &cancel).await?;
     // What a dead process left under way was taken to its rest just now.
     let now = engine.store().round(&row.id).await?;
-    if now.is_none_or(|row| row.phase != "suspended") {
+    if now.is_none_or(|row| row.phase != RoundPhase::Suspended) {
         engine.close().await?;
         return Ok(None);
     }

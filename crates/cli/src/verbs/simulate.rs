@@ -110,7 +110,7 @@ async fn plan(
 
 /// A round of the record; one that a crash or a person ended says nothing about the next.
 fn like(row: &RoundRow) -> Option<RoundLike> {
-    let outcome = RoundOutcome::parse(row.outcome.as_deref()?)?;
+    let outcome = row.outcome?;
     let told = !matches!(outcome, RoundOutcome::Interrupted | RoundOutcome::Cancelled);
     let duration_ms = row.ended_ms?.saturating_sub(row.started_ms).max(0);
     told.then(|| RoundLike { duration_ms, usd: Usd(u64::try_from(row.spend_micros).unwrap_or(0)), outcome })

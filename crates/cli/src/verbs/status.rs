@@ -9,7 +9,7 @@ use crate::output::safe;
 use crate::view::loops::{Here, stop_file};
 use crate::view::status::{DaemonLine, Status};
 use crate::view::time::{self, moment, now_ms};
-use loopwright::store::Store;
+use loopwright::store::{DISPATCHER, Store};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,14 +54,16 @@ async fn read(cx: &Context) -> Result<Status, CommandError> {
     Ok(status)
 }
 
-/// The process that answers at the control socket, and since when it owns the store.
+/// The process that answers at the control socket, and since when it has the store open.
 pub(super) async fn daemon(cx: &Context, store: Option<&dyn Store>) -> Result<Option<DaemonLine>, CommandError> {
     let Some(pid) = Peer::find(&cx.state_dir()?.0).await?.and_then(|peer| peer.pid) else { return Ok(None) };
-    let owner = match store {
-        Some(store) => store.owner().await?.filter(|owner| owner.pid == i64::from(pid)),
-        None => None,
+    let leases = match store {
+        Some(store) => store.leases().await?,
+        None => Vec::new(),
     };
-    let since_ms = owner.map(|owner| owner.since_ms);
+    let lease = leases.into_iter().find(|lease| lease.name == DISPATCHER);
+    let process = lease.and_then(|lease| lease.process).filter(|process| process.pid == i64::from(pid));
+    let since_ms = process.map(|process| process.since_ms);
     Ok(Some(DaemonLine { pid, since: since_ms.map(moment), since_ms }))
 }
 

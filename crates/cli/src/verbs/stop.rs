@@ -13,6 +13,7 @@ use crate::output::safe;
 use crate::view::find;
 use loopwright::daemon::STOP_FILE;
 use loopwright::proc::Cancel;
+use loopwright::store::{LeaseHolder, RoundLease};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -97,9 +98,16 @@ fn gone(pid: Pid, error: Errno) -> CommandError {
 
 async fn cancel(cx: &Context, text: &str, why: &str) -> Ended {
     let row = find::round(cx.reader().await?.as_ref(), text).await?;
+    if let Some(lease) = elsewhere(cx, &row.id).await? {
+        let pid = lease.process.as_ref().map_or(0, |process| process.pid);
+        return Err(CommandError::new(Kind::Failed, lease.to_string()).hint(format!("interrupt it there: kill {pid}")));
+    }
     let is_cancelled = match cx.daemon() {
         Some(daemon) => daemon.cancel(&row.id, &format!("{} by {}", why, cx.actor_name())).await?,
-        None => return Err(not_ours(cx, &row.id).await?),
+        None => {
+            return Err(CommandError::refused(format!("nothing is under way, so round {} is not", row.id))
+                .hint(format!("see `loopwright show {}`", row.id)));
+        }
     };
     if !is_cancelled {
         return Err(CommandError::refused(format!("round {} is not under way: it is {}", row.id, row.phase))
@@ -110,15 +118,15 @@ async fn cancel(cx: &Context, text: &str, why: &str) -> Ended {
     Ok(Exit::DONE)
 }
 
-/// Without a daemon a round is under way in the process that somebody typed `run` in, or nowhere.
-async fn not_ours(cx: &Context, round: &str) -> Result<CommandError, CommandError> {
-    let owner = cx.reader().await?.owner().await?.filter(loopwright::store::OwnerRow::lives_here);
-    Ok(match owner {
-        Some(owner) => CommandError::new(Kind::Held, format!("no daemon runs; the store is held by {owner}"))
-            .hint(format!("if it runs the round, interrupt it: kill {}", owner.pid)),
-        None => CommandError::refused(format!("nothing is under way, so round {round} is not"))
-            .hint(format!("see `loopwright show {round}`")),
-    })
+/// The lease of a round that another process is at, such as one that somebody typed `run` in.
+async fn elsewhere(cx: &Context, round: &str) -> Result<Option<RoundLease>, CommandError> {
+    let leases = cx.reader().await?.leases().await?;
+    let own = i64::from(std::process::id());
+    let is_meant = |lease: &RoundLease| {
+        let is_own = lease.process.as_ref().is_some_and(|process| process.pid == own);
+        lease.name == round && lease.holder == LeaseHolder::Other && !is_own
+    };
+    Ok(leases.into_iter().find(is_meant))
 }
 
 async fn everything(cx: &Context, why: &str) -> Ended {

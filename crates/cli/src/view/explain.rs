@@ -86,7 +86,7 @@ impl Explanation {
             schema: SCHEMA,
             name: name.to_owned(),
             round: last.as_ref().map(|row| row.id.clone()),
-            outcome: last.and_then(|row| RoundOutcome::parse(row.outcome.as_deref()?)),
+            outcome: last.and_then(|row| row.outcome),
             status: Some(line.status),
             why,
             because,
@@ -168,7 +168,7 @@ fn starts(here: Option<&Here>, line: &LoopLine) -> String {
 }
 
 fn last_words(row: &RoundRow) -> String {
-    let outcome = row.outcome.as_deref().unwrap_or(&row.phase);
+    let outcome = row.standing();
     let tail = if row.summary.is_empty() { String::new() } else { format!(": {}", row.summary) };
     format!("its last round {} is {outcome}{tail}", row.id)
 }

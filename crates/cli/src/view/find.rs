@@ -96,7 +96,8 @@ pub(crate) async fn target(store: &dyn Store, text: &str, is_loop: bool) -> Resu
 
 /// The loop that a question about a loop is about: its round is only where it hangs.
 async fn asked_about(store: &dyn Store, id: &str) -> Result<Option<String>, CommandError> {
-    let question = store.inbox_item(id).await?.filter(|question| question.kind == "loop-paused");
+    let question =
+        store.inbox_item(id).await?.filter(|question| question.kind == loopwright::store::InboxKind::LoopPaused);
     Ok(question.map(|question| question.loop_name))
 }
 

@@ -5,7 +5,7 @@ use super::story::Story;
 use super::time::{self, moment};
 use crate::error::{CommandError, counted};
 use crate::output::safe;
-use loopwright::store::{InboxQuery, InboxRow, Store};
+use loopwright::store::{InboxKind, InboxQuery, InboxRisk, InboxRow, Store};
 use loopwright_core::report::RoundReport;
 use loopwright_core::round::BoundaryLevel;
 use serde::Serialize;
@@ -30,8 +30,10 @@ pub(crate) struct InboxLine {
     pub(crate) name: String,
     /// None for a question about a loop that never had a round.
     pub(crate) round: Option<String>,
-    pub(crate) kind: String,
-    pub(crate) risk: String,
+    #[serde(serialize_with = "as_word")]
+    pub(crate) kind: InboxKind,
+    #[serde(serialize_with = "as_word")]
+    pub(crate) risk: InboxRisk,
     pub(crate) candidate: Option<String>,
     pub(crate) summary: String,
     pub(crate) expires: Option<String>,
@@ -58,12 +60,17 @@ impl From<InboxRow> for InboxLine {
     }
 }
 
-fn rank(risk: &str) -> u8 {
+fn rank(risk: InboxRisk) -> u8 {
     match risk {
-        "high" => 0,
-        "medium" => 1,
-        _ => 2,
+        InboxRisk::High => 0,
+        InboxRisk::Medium => 1,
+        InboxRisk::Low => 2,
     }
+}
+
+/// Words are shown as the store has them.
+fn as_word<S: serde::Serializer>(value: &impl std::fmt::Display, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(value)
 }
 
 impl Inbox {
@@ -111,33 +118,35 @@ fn order(items: &mut [InboxLine]) {
     let mut worst = std::collections::HashMap::new();
     for line in items.iter() {
         let entry = worst.entry(line.name.clone()).or_insert(u8::MAX);
-        *entry = rank(&line.risk).min(*entry);
+        *entry = rank(line.risk).min(*entry);
     }
     items.sort_by(|a, b| {
         let key =
-            |line: &InboxLine| (worst.get(&line.name).copied(), line.name.clone(), rank(&line.risk), line.created_ms);
+            |line: &InboxLine| (worst.get(&line.name).copied(), line.name.clone(), rank(line.risk), line.created_ms);
         key(a).cmp(&key(b))
     });
 }
 
 /// How a question that is not about a candidate is answered; nothing for one of yes or no.
-pub(crate) fn answered_by(kind: &str, loop_name: &str, round: &str) -> Option<String> {
+pub(crate) fn answered_by(kind: InboxKind, loop_name: &str, round: &str) -> Option<String> {
     match kind {
-        "loop-paused" => Some(format!("`loopwright resume {loop_name}` lets the loop start again and closes this")),
-        "item-failed" => Some(format!(
+        InboxKind::LoopPaused => {
+            Some(format!("`loopwright resume {loop_name}` lets the loop start again and closes this"))
+        }
+        InboxKind::ItemFailed => Some(format!(
             "`loopwright retry {round}` tries once more; `loopwright forget {loop_name} --item KEY` starts over"
         )),
-        _ => None,
+        InboxKind::Approval | InboxKind::InDoubt => None,
     }
 }
 
 impl InboxLine {
     fn is_about_a_candidate(&self) -> bool {
-        answered_by(&self.kind, &self.name, self.round.as_deref().unwrap_or_default()).is_none()
+        answered_by(self.kind, &self.name, self.round.as_deref().unwrap_or_default()).is_none()
     }
 
     fn head(&self, now: i64) -> String {
-        let answer = answered_by(&self.kind, &self.name, self.round.as_deref().unwrap_or_default());
+        let answer = answered_by(self.kind, &self.name, self.round.as_deref().unwrap_or_default());
         let answer = answer.map_or(String::new(), |answer| format!("    answer:  {}\n", safe(&answer)));
         let expires = self.expires_ms.map_or(String::new(), |at| match time::until(at, now) {
             gone if gone == "expired" => ", expired: silence is a no".to_owned(),
@@ -147,8 +156,8 @@ impl InboxLine {
         format!(
             "  {}  {}, {} risk, asked {asked}{expires}\n    engine:  {}\n{answer}",
             safe(&self.id),
-            safe(&self.kind),
-            safe(&self.risk),
+            self.kind,
+            self.risk,
             safe(&self.summary)
         )
     }
@@ -188,14 +197,14 @@ fn short(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn line(id: &str, name: &str, risk: &str, created_ms: i64) -> InboxLine {
+    fn line(id: &str, name: &str, risk: InboxRisk, created_ms: i64) -> InboxLine {
         let text = |text: &str| text.to_owned();
         InboxLine {
             id: text(id),
             name: text(name),
             round: Some(text("r")),
-            kind: text("approval"),
-            risk: text(risk),
+            kind: InboxKind::Approval,
+            risk,
             candidate: None,
             summary: String::new(),
             expires: None,
@@ -207,11 +216,11 @@ mod tests {
     #[test]
     fn risk_comes_first_and_loops_stay_together() {
         let mut items = vec![
-            line("1", "b", "medium", 1),
-            line("2", "a", "low", 2),
-            line("3", "b", "high", 3),
-            line("4", "a", "medium", 4),
-            line("5", "a", "medium", 0),
+            line("1", "b", InboxRisk::Medium, 1),
+            line("2", "a", InboxRisk::Low, 2),
+            line("3", "b", InboxRisk::High, 3),
+            line("4", "a", InboxRisk::Medium, 4),
+            line("5", "a", InboxRisk::Medium, 0),
         ];
         order(&mut items);
         let ids: Vec<_> = items.iter().map(|line| line.id.as_str()).collect();

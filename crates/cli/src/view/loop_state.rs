@@ -5,7 +5,9 @@ use super::rounds::RoundLine;
 use super::time::{ago, moment};
 use crate::error::CommandError;
 use crate::output::{Table, safe};
-use loopwright::store::{ItemRow, LoopRow, MemoryRow, ReceiptRow, ReceiptsQuery, RoundsQuery, RoundsWhich, Store};
+use loopwright::store::{
+    ItemRow, ItemState, LoopRow, MemoryRow, ReceiptRow, ReceiptsQuery, RoundsQuery, RoundsWhich, Store,
+};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -150,17 +152,18 @@ impl LoopState {
         let counters = store.loop_row(repo, name).await?;
         let mut state = Self { metrics: counters.as_ref().map(Metrics::from).unwrap_or_default(), ..Self::default() };
         if let Some(LoopRow { last_run_ms, last_outcome, .. }) = counters {
-            (state.last_run, state.last_status) = (last_run_ms.map(moment), last_outcome);
+            (state.last_run, state.last_status) =
+                (last_run_ms.map(moment), last_outcome.map(|outcome| outcome.word().to_owned()));
         }
         for ItemRow { key, state: word, failures, round, updated_ms, .. } in
             store.items(repo, name, ITEMS_SHOWN).await?
         {
-            if word == "processed" {
+            if word == ItemState::Processed {
                 state.processed.insert(key, moment(updated_ms));
                 continue;
             }
             let error = store.round(&round).await?.map(|row| row.summary).unwrap_or_default();
-            let (ts, given_up) = (moment(updated_ms), word == "waiting");
+            let (ts, given_up) = (moment(updated_ms), word == ItemState::Waiting);
             state.failures.push(Failure { item: key, error, retries: failures, ts, round, given_up });
         }
         let query = RoundsQuery {

@@ -8,8 +8,9 @@ use crate::error::CommandError;
 use crate::output::Table;
 use loopwright::clock;
 use loopwright::daemon::STOP_FLAG;
-use loopwright::store::{LoopRow, RoundRow, ScheduleRow, SpendChange, Store};
+use loopwright::store::{LeaseHolder, LoopRow, RoundRow, ScheduleRow, SpendChange, Store};
 use loopwright_core::cadence::Schedule;
+use loopwright_core::round::RoundPhase;
 use loopwright_core::spec::SandboxMode;
 use serde::Serialize;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -124,7 +125,8 @@ struct Known {
     stopped: Option<String>,
     day: String,
     now: i64,
-    owner_lives: bool,
+    /// Rounds that a process is at.
+    at_work: HashSet<String>,
 }
 
 impl Known {
@@ -141,9 +143,9 @@ impl Known {
         known.stopped = stop.map(|flag| format!("since {} by {}: {}", moment(flag.at_ms), flag.actor, flag.why));
         let spends = store.spends(&known.day).await?;
         known.spends = spends.into_iter().map(|row| (key(&row.repo, &row.loop_name), row)).collect();
-        if known.open.values().flatten().any(|row| !rests(row)) {
-            let owner = store.owner().await?;
-            known.owner_lives = owner.is_some_and(|owner| owner.lease_until_ms > now || owner.lives_here());
+        if known.open.values().flatten().any(|row| !row.phase.is_at_rest()) {
+            let leases = store.leases().await?.into_iter().filter(|lease| lease.holder != LeaseHolder::Gone);
+            known.at_work = leases.map(|lease| lease.name).collect();
         }
         Ok(known)
     }
@@ -151,12 +153,12 @@ impl Known {
     fn line(&self, repo: &str, name: &str) -> LoopLine {
         let at = key(repo, name);
         let open = self.open.get(&at).map(Vec::as_slice).unwrap_or_default();
-        let waiting = open.iter().filter(|row| row.phase == "waiting").count();
+        let waiting = open.iter().filter(|row| row.phase == RoundPhase::Waiting).count();
         let counters = self.counters.get(&at);
         let ended = counters.map_or(0, |row| row.runs);
         let last_open = open.iter().map(|row| row.started_ms).max();
         let last_run_ms = counters.and_then(|row| row.last_run_ms).max(last_open);
-        let suspended = open.iter().rfind(|row| row.phase == "suspended");
+        let suspended = open.iter().rfind(|row| row.phase == RoundPhase::Suspended);
         let (status, reason) = self.standing(&at, open, waiting);
         LoopLine {
             name: name.to_owned(),
@@ -230,11 +232,11 @@ impl Known {
     }
 
     fn status(&self, open: &[RoundRow], waiting: usize) -> LoopStatus {
-        let suspended = open.iter().filter(|row| row.phase == "suspended").count();
+        let suspended = open.iter().filter(|row| row.phase == RoundPhase::Suspended).count();
         match (open.len() - waiting - suspended, waiting) {
             (0, 0) => LoopStatus::Idle,
             (0, _) => LoopStatus::Waiting,
-            _ if self.owner_lives => LoopStatus::Running,
+            _ if open.iter().any(|row| self.at_work.contains(&row.id)) => LoopStatus::Running,
             _ => LoopStatus::Stopped,
         }
     }
@@ -267,18 +269,13 @@ fn next_start(schedule: &Schedule, from_ms: i64) -> Option<i64> {
     None
 }
 
-/// Whether nothing more happens to a round by itself.
-fn rests(row: &RoundRow) -> bool {
-    matches!(row.phase.as_str(), "waiting" | "suspended")
-}
-
 fn kept(row: &RoundRow) -> String {
-    let outcome = row.outcome.as_deref().unwrap_or("suspended");
+    let outcome = row.standing();
     format!("round {} is suspended ({outcome}) with its work kept: loopwright retry {}", row.id, row.id)
 }
 
 const STOPPED: &str =
-    "the process that ran it is gone; the next command that owns the store takes the round to its end";
+    "the process that ran it is gone; the next command that changes something takes the round to its end";
 
 fn key(repo: &str, name: &str) -> Key {
     (repo.to_owned(), name.to_owned())
@@ -497,7 +494,7 @@ mod tests {
 
     #[test]
     fn a_round_whose_process_is_gone_is_stopped_not_running() {
-        let row = |phase: &str| RoundRow {
+        let row = |phase: RoundPhase| RoundRow {
             id: "r1".into(),
             loop_name: "fix".into(),
             repo: "repo".into(),
@@ -506,7 +503,7 @@ mod tests {
             trigger: "manual".into(),
             item: None,
             level: "L2".into(),
-            phase: phase.into(),
+            phase,
             outcome: None,
             started_ms: 1,
             ended_ms: None,
@@ -521,10 +518,19 @@ mod tests {
             spend_micros: 0,
             cookie: None,
         };
-        let known = |owner_lives| Known { owner_lives, ..Known::default() };
-        assert_eq!(known(true).status(&[row("make")], 0), LoopStatus::Running);
-        assert_eq!(known(false).status(&[row("make")], 0), LoopStatus::Stopped);
-        assert_eq!(known(false).status(&[row("waiting")], 1), LoopStatus::Waiting);
+        let known = |is_at_work: bool| {
+            let at_work = is_at_work.then(|| "r".to_owned()).into_iter().collect();
+            Known { at_work, ..Known::default() }
+        };
+        assert_eq!(
+            known(true).status(&[row(RoundPhase::At(loopwright_core::round::Stage::Make))], 0),
+            LoopStatus::Running
+        );
+        assert_eq!(
+            known(false).status(&[row(RoundPhase::At(loopwright_core::round::Stage::Make))], 0),
+            LoopStatus::Stopped
+        );
+        assert_eq!(known(false).status(&[row(RoundPhase::Waiting)], 1), LoopStatus::Waiting);
         assert_eq!(known(false).status(&[], 0), LoopStatus::Idle);
     }
 }

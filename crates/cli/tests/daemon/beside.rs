@@ -44,7 +44,7 @@ fn errors_of_a_forwarded_command_are_the_command_s_own() {
 }
 
 #[test]
-fn a_second_daemon_is_told_who_holds_the_store() {
+fn a_second_daemon_is_told_who_schedules() {
     let world = World::new();
     let daemon = world.up();
     let refused = world.run("up").code(1);
@@ -133,6 +133,45 @@ fn a_client_that_is_killed_or_loses_its_terminal_leaves_its_round_to_the_daemon(
         assert_eq!(wait::value("the round's end", LONG, ended), "reported", "{signal}");
         std::fs::remove_file(&go).expect("it was there");
     }
+    daemon.stop();
+}
+
+#[test]
+fn a_daemon_leaves_a_foreground_round_alone_and_learns_of_its_end() {
+    let world = World::new();
+    let go = world.env.root().join("go");
+    world.add(
+        "slow",
+        "check: none\nsandbox: off\n",
+        &format!("@ maker\nsay here we go\nsleep-until {}\nstage report.md \"Done.\"\n", go.display()),
+    );
+    let mut foreground = crate::world::Daemon::start(&world, "run slow");
+    foreground.wait_for("here we go");
+    let daemon = world.up();
+    let text = world.run("run slow --json").code(1).json()["error"]["text"].as_str().unwrap_or_default().to_owned();
+    assert!(text.contains("busy") && text.contains("round r"), "{text}");
+    std::fs::write(&go, "").expect("it can be written");
+    foreground.wait_for("slow reported");
+    foreground.ended();
+    let again = || world.run("run slow --json").json()["outcome"].as_str().map(str::to_owned);
+    assert_eq!(wait::value("the loop's place", LONG, again), "reported");
+    let rounds = world.json("rounds");
+    let outcomes: Vec<_> = rounds["rounds"].as_array().expect("rounds").iter().map(|round| &round["outcome"]).collect();
+    assert_eq!(outcomes, ["reported", "reported"], "it was not taken over");
+    daemon.stop();
+}
+
+#[test]
+fn a_round_whose_foreground_process_is_killed_beside_a_daemon_is_taken_to_its_end() {
+    let world = World::new();
+    world.add("hang", "check: none\n", "@ maker\nsay here we go\nhang\n");
+    let mut foreground = crate::world::Daemon::start(&world, "run hang");
+    foreground.wait_for("here we go");
+    let daemon = world.up();
+    foreground.signal("KILL");
+    foreground.ended();
+    let ended = || world.json("rounds")["rounds"][0]["outcome"].as_str().map(str::to_owned);
+    assert_eq!(wait::value("the round's end", LONG, ended), "interrupted");
     daemon.stop();
 }
 

@@ -62,6 +62,12 @@ impl Lock {
         Self::of(repo, &numbered.unwrap_or_else(|| format!("item:{name}")))
     }
 
+    /// The repository in which it means something; everywhere, when absent.
+    #[must_use]
+    pub fn repo(&self) -> Option<&str> {
+        self.place.as_deref()
+    }
+
     /// Whether the two cannot be held at once.
     #[must_use]
     pub fn meets(&self, other: &Self) -> bool {

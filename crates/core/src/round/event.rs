@@ -681,6 +681,20 @@ pub enum Stage {
 }
 
 impl Stage {
+    /// Every stage, in order.
+    pub const ALL: [Self; 10] = [
+        Self::Recall,
+        Self::Probe,
+        Self::Isolate,
+        Self::Make,
+        Self::Seal,
+        Self::Gate,
+        Self::Check,
+        Self::Approve,
+        Self::Send,
+        Self::Record,
+    ];
+
     /// The word used everywhere.
     #[must_use]
     pub fn word(self) -> &'static str {

@@ -36,7 +36,7 @@ pub use event::{
 };
 pub use facts::{Attempt, Facts, Reason, Running};
 pub use gate::Passed;
-pub use phase::{AgentRun, Phase};
+pub use phase::{AgentRun, Phase, RoundPhase};
 pub(crate) use trouble::moment;
 pub use trouble::{Chain, Due, Hindered, Patience};
 
@@ -169,7 +169,7 @@ impl Round {
     /// Whether nothing more will happen by itself: over, suspended, or waiting for a person with its report written.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
-        matches!(self.phase, Phase::Ended(_) | Phase::Waiting(_) | Phase::Doubting(_) | Phase::Suspended(..))
+        self.phase.name().is_at_rest()
     }
 
     /// From when on a suspended round may find its provider again, in milliseconds since 1970, where that is known.

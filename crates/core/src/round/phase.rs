@@ -75,14 +75,14 @@ impl Phase {
         }
     }
 
-    /// The word shown in lists.
+    /// Its name on record and in lists.
     #[must_use]
-    pub fn word(&self) -> &'static str {
+    pub fn name(&self) -> RoundPhase {
         match self {
-            Self::Waiting(_) | Self::Doubting(_) => "waiting",
-            Self::Held(..) => "held",
-            Self::Suspended(..) => "suspended",
-            Self::Ended(_) => "ended",
+            Self::Waiting(_) | Self::Doubting(_) => RoundPhase::Waiting,
+            Self::Held(..) => RoundPhase::Held,
+            Self::Suspended(..) => RoundPhase::Suspended,
+            Self::Ended(_) => RoundPhase::Ended,
             Self::Recalling
             | Self::Probing
             | Self::Isolating
@@ -93,7 +93,77 @@ impl Phase {
             | Self::Checking(..)
             | Self::Approving(_)
             | Self::Sending(_)
-            | Self::Recording(_) => self.stage().word(),
+            | Self::Recording(_) => RoundPhase::At(self.stage()),
         }
+    }
+
+    /// The word shown in lists.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        self.name().word()
+    }
+}
+
+/// The name of a phase, as the store keeps it and lists show it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RoundPhase {
+    /// A stage is under way.
+    At(Stage),
+    /// It waits for a provider and goes on by itself.
+    Held,
+    /// It waits for a person.
+    Waiting,
+    /// It is at rest with its work kept.
+    Suspended,
+    /// It is over.
+    Ended,
+}
+
+impl RoundPhase {
+    /// Whether nothing more happens by itself: the round has ended, is suspended, or waits for a person. This is the one
+    /// definition; a round at rest has no lease.
+    #[must_use]
+    pub fn is_at_rest(self) -> bool {
+        matches!(self, Self::Waiting | Self::Suspended | Self::Ended)
+    }
+
+    /// The word for it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::At(stage) => stage.word(),
+            Self::Held => "held",
+            Self::Waiting => "waiting",
+            Self::Suspended => "suspended",
+            Self::Ended => "ended",
+        }
+    }
+
+    /// The phase that has this word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        let named = [Self::Held, Self::Waiting, Self::Suspended, Self::Ended];
+        let all = Stage::ALL.into_iter().map(Self::At).chain(named);
+        all.into_iter().find(|phase| phase.word() == word)
+    }
+}
+
+impl std::fmt::Display for RoundPhase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.word())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_word_of_a_phase_reads_back() {
+        let named = [RoundPhase::Held, RoundPhase::Waiting, RoundPhase::Suspended, RoundPhase::Ended];
+        for phase in Stage::ALL.into_iter().map(RoundPhase::At).chain(named) {
+            assert_eq!(RoundPhase::parse(phase.word()), Some(phase));
+        }
+        assert_eq!(RoundPhase::parse("resting"), None);
     }
 }

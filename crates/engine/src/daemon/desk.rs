@@ -8,14 +8,13 @@ use super::mail::{Mail, Post, Reply, Rest};
 use super::perform::{Job, Writing, join_at};
 use super::rest::Doorman;
 use super::rounds::{Finished, Rounds};
-use super::start::is_over;
 use super::stop::StopFile;
 use super::{Ended, Snapshot};
 use crate::clock::pause;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::events::EventKind;
-use crate::store::{ReceiptRow, StoreError};
+use crate::store::{DISPATCHER, ReceiptRow, StoreError};
 use loopwright_core::BoxFuture;
 use loopwright_core::dispatch::{Dispatcher, Frozen, Input, LoopKey};
 use loopwright_core::outcome::RoundOutcome;
@@ -25,8 +24,6 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// How often a lease is renewed: three may be missed.
-const RENEW: Duration = Duration::from_secs(60);
 /// How long cancelled rounds may take to end.
 const CANCELLED_MAX: Duration = Duration::from_secs(30);
 /// A decision that takes longer is told.
@@ -89,9 +86,6 @@ pub(super) struct Desk {
     pub(super) loops: usize,
     /// The one timer, armed.
     pub(super) alarm: Option<Alarm>,
-    /// Until the lease is renewed next, where there is one.
-    pub(super) renew: Option<BoxFuture<'static, ()>>,
-    pub(super) renewing: Option<BoxFuture<'static, Result<(), StoreError>>>,
     /// Why it must end at once.
     pub(super) over: Option<Ended>,
 }
@@ -110,8 +104,6 @@ enum Heard {
     Impatient,
     Round(u64, Result<Finished, String>),
     Loaded(Result<Loops, EngineError>),
-    Renew,
-    Renewed(Result<(), StoreError>),
     Time,
     Overtime,
 }
@@ -154,11 +146,9 @@ impl Desk {
             biased;
             mail = self.mail.recv() => Heard::Mail(mail),
             written = done(self.writing.as_mut().map(|writing| &mut writing.work)) => Heard::Written(written),
-            renewed = done(self.renewing.as_mut()) => Heard::Renewed(renewed),
             loaded = done(self.loading.as_mut()) => Heard::Loaded(loaded),
             (slot, finished) = self.rounds.finished() => Heard::Round(slot, finished),
             () = done(self.alarm.as_mut().map(|alarm| &mut alarm.rings)) => Heard::Time,
-            () = done(self.renew.as_mut()) => Heard::Renew,
             () = moment(slow, pause) => Heard::SlowWrite,
             () = moment(self.patience, |at| pause(at.saturating_duration_since(Instant::now()))) => Heard::Impatient,
             () = moment(overtime, pause) => Heard::Overtime,
@@ -194,12 +184,6 @@ impl Desk {
                 }
             }
             Heard::Loaded(loaded) => self.loaded(loaded),
-            Heard::Renew => {
-                self.renew = None;
-                let store = Arc::clone(&self.engine.store);
-                self.renewing = Some(Box::pin(async move { store.renew().await }));
-            }
-            Heard::Renewed(renewed) => self.renewed(renewed),
             Heard::Time => {
                 self.alarm = None;
                 self.wake();
@@ -304,18 +288,7 @@ impl Desk {
         self.mode = Mode::Cancelling { since: Instant::now() };
     }
 
-    fn renewed(&mut self, renewed: Result<(), StoreError>) {
-        self.renewing = None;
-        let clock = Arc::clone(&self.engine.settings.clock);
-        self.renew = Some(Box::pin(async move { clock.after(RENEW).await }));
-        match renewed {
-            Err(error) if is_over(&error.kind) => self.fenced(error.to_string()),
-            // Nobody knows: a write will tell.
-            Ok(()) | Err(_) => {}
-        }
-    }
-
-    /// Another engine has the store. Whatever runs here must not touch the world any more.
+    /// Another process schedules. Whatever runs here must not touch the world any more.
     pub(super) fn fenced(&mut self, why: String) {
         self.publish(None, EventKind::Fenced { why: why.clone() });
         self.rounds.cancel_all();
@@ -329,6 +302,7 @@ impl Desk {
             let _ = tokio::time::timeout(CANCELLED_MAX, self.rounds.wait()).await;
         }
         self.rounds.abort().await;
+        self.engine.give_back(DISPATCHER).await;
     }
 
     /// What the task is at, in a line.

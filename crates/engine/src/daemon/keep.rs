@@ -4,8 +4,8 @@ use crate::engine::Engine;
 use crate::random;
 use crate::round::bounded;
 use crate::store::{
-    Batch, CLOCK_AHEAD, CLOCK_TAKEN, Change, FlagRow, InboxRow, NewEvent, ReceiptRow, RoundsQuery, ScheduleRow,
-    SignalRow, StoreError, StoreErrorKind,
+    Batch, CLOCK_AHEAD, CLOCK_TAKEN, Change, FlagRow, InboxKind, InboxRisk, InboxRow, NewEvent, ReceiptRow,
+    RoundsQuery, ScheduleRow, SignalRow, StoreError, StoreErrorKind,
 };
 use loopwright_core::dispatch::{LoopKey, Paused, Receipt, Signal, Standing, Wait};
 use loopwright_core::hash;
@@ -208,8 +208,8 @@ pub(super) fn question(key: &LoopKey, why: &str, now_ms: i64) -> InboxRow {
         round: String::new(),
         loop_name: key.name.to_string(),
         repo: key.repo.to_string(),
-        kind: "loop-paused".to_owned(),
-        risk: "medium".to_owned(),
+        kind: InboxKind::LoopPaused,
+        risk: InboxRisk::Medium,
         candidate: None,
         summary: bounded(why),
         created_ms: now_ms,

@@ -229,7 +229,9 @@ impl Desk {
         let (engine, post) = (self.engine.clone(), self.post.clone());
         self.rounds.spawn_aside(async move {
             let open = engine.store.open_rounds().await.unwrap_or_default();
-            let own = open.into_iter().filter(|row| row.phase == "suspended" && row.repo.as_str() == &*key.repo);
+            let own = open.into_iter().filter(|row| {
+                row.phase == loopwright_core::round::RoundPhase::Suspended && row.repo.as_str() == &*key.repo
+            });
             for row in own.filter(|row| row.loop_name.as_str() == &*key.name) {
                 let _ = post.send(Mail::GoOn { key: key.clone(), round: row.id });
             }
@@ -269,7 +271,7 @@ pub(super) async fn next_expiry(engine: &crate::Engine) -> Result<Option<i64>, E
     let now_ms = engine.now_ms();
     Ok(open
         .iter()
-        .filter(|row| row.kind == "approval")
+        .filter(|row| row.kind == crate::store::InboxKind::Approval)
         .filter_map(|row| row.expires_ms)
         .filter(|at| *at > now_ms)
         .min())

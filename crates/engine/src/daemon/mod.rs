@@ -4,7 +4,7 @@
 //! decided after a write is done before that write is durable, and a start is durable with its receipt and its loop's new mark
 //! in one transaction. Each round is a task of its own; what one of them does to itself, also a panic, is that round's.
 //!
-//! Between two moments nothing wakes it: no ticking, no polling. A lease (PostgreSQL) is renewed once a minute.
+//! Between two moments nothing wakes it: no ticking, no polling.
 //!
 //! Rounds by hand need no special care: [`Engine::run`] on an engine with a daemon asks the daemon for the loop's one place
 //! and for what the round locks, and answers [`EngineError::Busy`] when somebody has it.
@@ -131,6 +131,8 @@ pub enum Begun {
     Hand,
     /// An earlier engine; this one goes on with it.
     Earlier,
+    /// Another process, which is at it: this one only waits for its rest.
+    Elsewhere,
 }
 
 impl Daemon {
@@ -209,14 +211,8 @@ impl Daemon {
     /// # Errors
     /// [`EngineError::Busy`] when a round of the loop is under way, or one of another loop has what it locks.
     pub async fn occupy(&self, key: &LoopKey, round: &str, cancel: &Cancel) -> Result<Permit, EngineError> {
-        let arrival = Arrival {
-            key: key.clone(),
-            round: round.to_owned(),
-            since_ms: self.engine.now_ms(),
-            claims: None,
-            items: Vec::new(),
-            pick: Pick::Every,
-        };
+        let arrival =
+            Arrival { key: key.clone(), round: round.to_owned(), claims: None, items: Vec::new(), pick: Pick::Every };
         self.post.occupy(arrival, cancel).await.map(|(permit, _)| permit)
     }
 

@@ -13,8 +13,9 @@ use super::stop::StopFile;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::events::EventKind;
-use crate::store::{FlagRow, InboxQuery, RoundRow, ScheduleRow, StoreError};
+use crate::store::{DISPATCHER, FlagRow, InboxKind, InboxQuery, RoundLease, RoundRow, ScheduleRow, StoreError};
 use loopwright_core::dispatch::{Dispatcher, Frozen, Input, Limits, LoopKey, Standing};
+use loopwright_core::round::RoundPhase;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
@@ -41,7 +42,25 @@ impl Span {
     }
 }
 
+/// Takes the lease of whoever schedules, and goes to work; a start that fails gives it back.
 pub(super) async fn open(
+    engine: Engine,
+    fleet: Arc<dyn Fleet>,
+    limits: Limits,
+    span: Span,
+) -> Result<(Desk, Post), EngineError> {
+    if engine.live.porter().is_some() {
+        return Err(EngineError::Daemon("a daemon runs on this engine already".to_owned()));
+    }
+    engine.lease_dispatcher().await?;
+    let opened = leased(engine.clone(), fleet, limits, span).await;
+    if opened.is_err() {
+        engine.give_back(DISPATCHER).await;
+    }
+    opened
+}
+
+async fn leased(
     engine: Engine,
     fleet: Arc<dyn Fleet>,
     limits: Limits,
@@ -56,7 +75,6 @@ pub(super) async fn open(
     // The store reads in a thread of its own while the files are read.
     let standing = async { Ok::<_, EngineError>(dispatcher(&engine, limits, frozen.clone()).await?) };
     let (loops, dispatcher) = tokio::try_join!(fleet.load(), standing)?;
-    let is_leased = engine.store.owner().await?.is_some_and(|owner| owner.lease_until_ms > 0);
     let left = Left::found(&engine).await?;
     if !engine.live.post(Arc::clone(&doorman) as _) {
         return Err(EngineError::Daemon("a daemon runs on this engine already".to_owned()));
@@ -84,8 +102,6 @@ pub(super) async fn open(
         moment: (span == Span::Once).then_some(now_ms),
         since_ms: now_ms,
         loops: 0,
-        renew: is_leased.then(|| Box::pin(std::future::ready(())) as _),
-        renewing: None,
         alarm: None,
         patience: None,
         over: None,
@@ -137,6 +153,8 @@ pub(super) fn frozen_by_file(stop: &StopFile, now_ms: i64) -> Option<Frozen> {
 /// What earlier engines left.
 struct Left {
     abandoned: Vec<RoundRow>,
+    /// Rounds that other processes are at.
+    elsewhere: Vec<RoundLease>,
     /// Suspended rounds, and from when on each is worth going on with.
     suspended: Vec<(RoundRow, i64)>,
     /// Open proposals of each loop.
@@ -152,23 +170,25 @@ impl Left {
     /// Ends the process trees of rounds that were under way, and reads what there is.
     async fn found(engine: &Engine) -> Result<Self, EngineError> {
         let abandoned = engine.abandoned().await?;
+        let mut elsewhere = engine.leases_elsewhere().await?;
+        elsewhere.retain(|lease| lease.claims.is_some());
         let mut suspended = Vec::new();
-        for row in engine.store.open_rounds().await?.into_iter().filter(|row| row.phase == "suspended") {
+        for row in engine.store.open_rounds().await?.into_iter().filter(|row| row.phase == RoundPhase::Suspended) {
             let at_ms = worth_from(engine, &row).await;
             suspended.extend(at_ms.map(|at_ms| (row, at_ms)));
         }
         let items = items(engine, abandoned.iter().chain(suspended.iter().map(|(row, _)| row))).await;
         let (proposals, asked) = (BTreeMap::new(), HashSet::new());
-        let mut left = Self { abandoned, suspended, proposals, items, asked, expires_ms: None };
+        let mut left = Self { abandoned, elsewhere, suspended, proposals, items, asked, expires_ms: None };
         for row in engine.store.inbox(InboxQuery::Open(QUESTIONS_MAX)).await? {
             let key = LoopKey::new(&row.repo, &row.loop_name);
-            match row.kind.as_str() {
-                "approval" => {
+            match row.kind {
+                InboxKind::Approval => {
                     *left.proposals.entry(key).or_default() += 1;
                     left.expires_ms = left.expires_ms.into_iter().chain(row.expires_ms).min();
                 }
-                "loop-paused" => drop(left.asked.insert(key)),
-                _ => {}
+                InboxKind::LoopPaused => drop(left.asked.insert(key)),
+                InboxKind::InDoubt | InboxKind::ItemFailed => {}
             }
         }
         Ok(left)
@@ -205,6 +225,9 @@ impl Desk {
     fn take_up(&mut self, left: Left) -> usize {
         let now_ms = self.now_ms();
         let count = left.abandoned.len();
+        for lease in left.elsewhere {
+            self.watch(lease);
+        }
         for row in left.abandoned {
             let key = LoopKey::new(&row.repo, &row.loop_name);
             self.agenda.put(now_ms, Errand::Retake { key, round: row.id });

@@ -10,7 +10,7 @@ use super::start::{Work, is_over};
 use super::{Begun, Ended};
 use crate::error::EngineError;
 use crate::events::EventKind;
-use crate::store::{ReceiptRow, StoreError};
+use crate::store::{ReceiptRow, RoundLease, StoreError};
 use loopwright_core::BoxFuture;
 use loopwright_core::dispatch::{Command, End, Input, LoopKey, Start, Why};
 use loopwright_core::outcome::RoundOutcome;
@@ -415,6 +415,17 @@ impl Desk {
                 Errand::Expire => self.expire(),
             }
         }
+    }
+
+    /// Leaves a round alone that another process is at; its loop's place is taken until that has come to rest.
+    pub(super) fn watch(&mut self, lease: RoundLease) {
+        let key = LoopKey::new(&lease.repo, &lease.loop_name);
+        let mut slot = Slot::new(key.clone(), lease.since_ms, Begun::Elsewhere);
+        slot.round = Some(lease.name.clone());
+        let number = self.rounds.place(slot);
+        self.step(Input::Occupied { key, round: lease.name.clone(), items: Vec::new() });
+        let work = self.work(number);
+        self.rounds.spawn(number, work.watch(lease.name));
     }
 
     /// Goes on with a round of the record, in its loop's one place.

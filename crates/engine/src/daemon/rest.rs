@@ -8,7 +8,7 @@ use crate::error::EngineError;
 use crate::live::{Admission, Arrival, Porter};
 use crate::proc::Cancel;
 use crate::round::journal::question_id;
-use crate::store::{InboxQuery, SignalRow, Store, StoreError};
+use crate::store::{InboxKind, InboxQuery, SignalRow, Store, StoreError};
 use loopwright_core::BoxFuture;
 use loopwright_core::dispatch::{ABOUT, End, LoopKey};
 use loopwright_core::hash;
@@ -144,7 +144,7 @@ pub(super) fn items(round: &Round) -> Vec<Arc<str>> {
 pub(super) async fn open_proposals(store: &dyn Store, key: &LoopKey) -> Result<u32, StoreError> {
     let open = store.inbox(InboxQuery::Open(QUESTIONS)).await?;
     let own = open.iter().filter(|row| {
-        row.kind == "approval" && row.repo.as_str() == &*key.repo && row.loop_name.as_str() == &*key.name
+        row.kind == InboxKind::Approval && row.repo.as_str() == &*key.repo && row.loop_name.as_str() == &*key.name
     });
     Ok(u32::try_from(own.count()).unwrap_or(u32::MAX))
 }

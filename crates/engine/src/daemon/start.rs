@@ -10,13 +10,17 @@ use crate::live::By;
 use crate::probe::Work as Found;
 use crate::proc::Cancel;
 use crate::round::{DueRecord, RunRequest, chain};
-use crate::store::{RoundRow, StoreError, StoreErrorKind};
+use crate::store::{DISPATCHER, StoreError, StoreErrorKind};
 use loopwright_core::budget::Reservation;
 use loopwright_core::dispatch::{LoopKey, Start};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Who the journal says started a round that was due, and goes on with one.
 const ACTOR: &str = "schedule";
+
+/// How often it is looked whether a round that another process is at has come to its rest.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// What every task needs.
 #[derive(Clone)]
@@ -69,7 +73,20 @@ impl Work {
         match engine.run_by(request, &bind, &self.cancel, By::Dispatcher, &mut born).await {
             Ok(_) => Finished::Rested,
             Err(error) if is_born => left(&error),
+            Err(EngineError::Busy { loop_name, why }) => {
+                self.look_for_left().await;
+                unborn(EngineError::Busy { loop_name, why })
+            }
             Err(error) => self.read_back(unborn(error), &key, &occurrence).await,
+        }
+    }
+
+    /// Rounds that a process beside this one has left are taken to their end, before others of their loops begin.
+    async fn look_for_left(&self) {
+        // What cannot be read now is looked for at the next try.
+        for row in self.engine.abandoned().await.unwrap_or_default() {
+            let key = LoopKey::new(&row.repo, &row.loop_name);
+            let _ = self.post.send(Mail::LeftOpen { key, round: row.id });
         }
     }
 
@@ -104,7 +121,7 @@ impl Work {
     /// A round that an earlier engine left, or that this one could not go on with.
     pub(super) async fn retake(self, round: String) -> Finished {
         match self.engine.store.round(&round).await {
-            Ok(Some(row)) if is_at_rest(&row) => return Finished::Rested,
+            Ok(Some(row)) if row.phase.is_at_rest() => return Finished::Rested,
             Ok(_) => {}
             Err(error) => return left(&error.into()),
         }
@@ -112,10 +129,33 @@ impl Work {
         taken.map_or_else(|error| left(&error), |_| Finished::Rested)
     }
 
+    /// A round that another process is at: it comes to its rest there, or that process goes and it is taken up here.
+    pub(super) async fn watch(self, round: String) -> Finished {
+        loop {
+            match self.engine.leases_elsewhere().await {
+                Ok(leases) if leases.iter().all(|lease| lease.name != round) => break,
+                Ok(_) => {}
+                Err(error) => return left(&error.into()),
+            }
+            tokio::select! {
+                () = self.engine.settings.clock.after(LOOK_AGAIN) => {}
+                // It is not this process's to end.
+                () = self.cancel.cancelled() => return Finished::Rested,
+            }
+        }
+        if let (Some(porter), Ok(recorded)) = (self.engine.live.porter(), self.engine.recorded(&round).await)
+            && recorded.round.is_at_rest()
+        {
+            porter.rested(&recorded.round).await;
+            return Finished::Rested;
+        }
+        self.retake(round).await
+    }
+
     /// A round of somebody who has gone: it was never born, it rests, or it was left.
     pub(super) async fn look_after(self, round: String) -> Finished {
         match self.engine.store.round(&round).await {
-            Ok(Some(row)) if !is_at_rest(&row) => {
+            Ok(Some(row)) if !row.phase.is_at_rest() => {
                 Finished::Left { why: "whoever began it has gone".to_owned(), again: Again::Soon }
             }
             Ok(_) => Finished::Rested,
@@ -146,10 +186,6 @@ impl Work {
         engine.go_on_by(round, ACTOR, nothing, &bind, &self.cancel, By::Dispatcher).await?;
         Ok(())
     }
-}
-
-fn is_at_rest(row: &RoundRow) -> bool {
-    row.ended_ms.is_some() || matches!(row.phase.as_str(), "waiting" | "suspended")
 }
 
 /// What became of a claim.
@@ -203,7 +239,10 @@ fn left(error: &EngineError) -> Finished {
     }
 }
 
-/// Whether this process may write no more.
+/// Whether this process may schedule no more. A round that another process took over is lost alone.
 pub(super) fn is_over(kind: &StoreErrorKind) -> bool {
-    matches!(kind, StoreErrorKind::Fenced { .. } | StoreErrorKind::Closed | StoreErrorKind::Replaced)
+    match kind {
+        StoreErrorKind::Fenced { name, .. } => name == DISPATCHER,
+        kind => matches!(kind, StoreErrorKind::Closed | StoreErrorKind::Replaced),
+    }
 }

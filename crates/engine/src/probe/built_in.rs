@@ -7,6 +7,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::git::{Base, Oid, UserRepo};
 use crate::outbox::LocalReader;
+use crate::store::ItemState;
 use crate::triggers::{contents, heads};
 use loopwright_core::forge::ReadForge;
 use loopwright_core::hash;
@@ -64,7 +65,7 @@ impl Engine {
         let (branch, oid) = self.at(spec, ask, repo, base).await?;
         let key = format!("{}@{oid}", branch.as_deref().unwrap_or("HEAD"));
         let row = self.store.item(&repo.id, &spec.name, &key).await?;
-        let known = row.is_some_and(|row| row.state != "failed");
+        let known = row.is_some_and(|row| row.state != ItemState::Failed);
         let title = match &branch {
             // Git is asked for a commit's words only when somebody will read them.
             Some(branch) if !known => heads(&self.git, repo, &BTreeSet::from([branch.as_str()]))

@@ -3,6 +3,7 @@
 use super::command;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::store::ItemState;
 use loopwright_core::round::{Item, Probed};
 use loopwright_core::spec::LoopSpec;
 
@@ -30,7 +31,7 @@ impl Engine {
         let mut open: Vec<(Item, i64)> = Vec::new();
         for item in items {
             match self.store.item(repo, &spec.name, &item.key).await? {
-                Some(row) if row.state != "failed" => {}
+                Some(row) if row.state != ItemState::Failed => {}
                 Some(row) if row.failures > 0 && open.is_empty() => {
                     return Ok(Undone::Work(vec![(item, row.failures)]));
                 }

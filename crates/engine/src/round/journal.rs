@@ -5,7 +5,8 @@ use super::remember;
 use crate::clock;
 use crate::engine::Engine;
 use crate::store::{
-    Change, InboxRow, ItemRow, ItemSpend, LedgerRow, OutboxRow, RoundRow, SpendChange, StatsChange, StoreError,
+    Change, InboxKind, InboxRisk, InboxRow, ItemRow, ItemSpend, ItemState, LedgerRow, OutboxRow, OutboxState, RoundRow,
+    SpendChange, StatsChange, StoreError,
 };
 use loopwright_core::budget::{Bill, Known, Reservation};
 use loopwright_core::outbox::{self, StagedItem};
@@ -52,7 +53,7 @@ pub(super) fn changes(before: Option<&Round>, after: &Round, event: &Event, when
     spend_changes(before, after, when, &mut changes);
     ledger_rows(before, after, when, &mut changes);
     if entered(before, after, |phase| matches!(phase, Phase::Waiting(_))) {
-        outbox_rows(after, "waiting", when, &mut changes);
+        outbox_rows(after, OutboxState::Waiting, when, &mut changes);
         changes.push(Change::Inbox(question(after, when)));
         item_row(after, RoundOutcome::Escalated, when, &mut changes);
     }
@@ -64,7 +65,7 @@ pub(super) fn changes(before: Option<&Round>, after: &Round, event: &Event, when
         changes.push(Change::Inbox(question(after, when)));
     }
     if entered(before, after, |phase| matches!(phase, Phase::Sending(_))) {
-        outbox_rows(after, "staged", when, &mut changes);
+        outbox_rows(after, OutboxState::Staged, when, &mut changes);
     }
     if let (Event::Approved(_) | Event::Denied(_), Some(before)) = (event, before) {
         settled_doubts(before, after, when, &mut changes);
@@ -111,8 +112,8 @@ fn round_row(round: &Round, when: &When) -> RoundRow {
         trigger: facts.started.trigger.clone(),
         item: facts.item(),
         level: facts.started.spec.level.short().to_owned(),
-        phase: round.phase().word().to_owned(),
-        outcome: round.outcome().map(|outcome| outcome.word().to_owned()),
+        phase: round.phase().name(),
+        outcome: round.outcome(),
         started_ms: when.started_ms,
         ended_ms: ended.then_some(when.now_ms),
         attempts: i64::from(facts.attempt_number()),
@@ -214,7 +215,7 @@ fn bearing(bill: &Bill, when: &When) -> String {
 }
 
 /// The items that leave, in one state.
-fn outbox_rows(round: &Round, state: &str, when: &When, changes: &mut Vec<Change>) {
+fn outbox_rows(round: &Round, state: OutboxState, when: &When, changes: &mut Vec<Change>) {
     let outward = items(round).filter(|item| item.kind != ActionKind::Report);
     changes.extend(outward.map(|item| Change::Outbox(outbox_row(round, item, state, when))));
 }
@@ -223,7 +224,7 @@ fn items(round: &Round) -> impl Iterator<Item = &StagedItem> {
     round.facts().attempt().map(|attempt| attempt.items.as_slice()).unwrap_or_default().iter()
 }
 
-pub(super) fn outbox_row(round: &Round, item: &StagedItem, state: &str, when: &When) -> OutboxRow {
+pub(super) fn outbox_row(round: &Round, item: &StagedItem, state: OutboxState, when: &When) -> OutboxRow {
     let started = &round.facts().started;
     let candidate = round.facts().attempt().and_then(|attempt| attempt.candidate.clone()).unwrap_or_default();
     let name = &started.spec.name;
@@ -235,7 +236,7 @@ pub(super) fn outbox_row(round: &Round, item: &StagedItem, state: &str, when: &W
         position: i64::from(item.position),
         kind: item.kind.word().to_owned(),
         target: item.target.clone(),
-        state: state.to_owned(),
+        state,
         marker: outbox::marker(name, &started.round, item.position, &candidate),
         candidate,
         body: serde_json::to_string(item).unwrap_or_default(),
@@ -250,13 +251,13 @@ pub(super) fn outbox_row(round: &Round, item: &StagedItem, state: &str, when: &W
 fn delivered_rows(round: &Round, delivered: &Delivered, when: &When, changes: &mut Vec<Change>) {
     let Some(item) = items(round).find(|item| item.position == delivered.position) else { return };
     let (state, receipt) = match &delivered.result {
-        DeliveryResult::Sent { place } => ("sent", place.clone()),
-        DeliveryResult::InDoubt { text } => ("in-doubt", text.clone()),
-        DeliveryResult::Refused { text } => ("refused", text.clone()),
-        DeliveryResult::Quarantined { text } => ("quarantined", text.clone()),
+        DeliveryResult::Sent { place } => (OutboxState::Sent, place.clone()),
+        DeliveryResult::InDoubt { text } => (OutboxState::InDoubt, text.clone()),
+        DeliveryResult::Refused { text } => (OutboxState::Refused, text.clone()),
+        DeliveryResult::Quarantined { text } => (OutboxState::Quarantined, text.clone()),
     };
     let row = outbox_row(round, item, state, when);
-    if state == "in-doubt" {
+    if state == OutboxState::InDoubt {
         changes.push(Change::Inbox(doubt(round, &row, when)));
     }
     changes.push(Change::Outbox(OutboxRow { receipt: Some(receipt), tries: 1, ..row }));
@@ -273,7 +274,7 @@ fn settled_doubts(before: &Round, after: &Round, when: &When, changes: &mut Vec<
         let delivered = Delivered { position: *position, result: result.clone() };
         delivered_rows(after, &delivered, when, changes);
         if let Some(item) = items(after).find(|item| item.position == *position) {
-            let id = outbox_row(after, item, "sent", when).id;
+            let id = outbox_row(after, item, OutboxState::Sent, when).id;
             changes.push(Change::InboxClosed { id: format!("d-{id}") });
         }
     }
@@ -282,7 +283,7 @@ fn settled_doubts(before: &Round, after: &Round, when: &When, changes: &mut Vec<
 /// A round that ends without sending leaves its waiting items refused, never floating.
 fn dropped_rows(before: Option<&Round>, after: &Round, when: &When, changes: &mut Vec<Change>) {
     if before.is_some_and(is_waiting) {
-        outbox_rows(after, "refused", when, changes);
+        outbox_rows(after, OutboxState::Refused, when, changes);
     }
 }
 
@@ -300,8 +301,8 @@ fn question(round: &Round, when: &When) -> InboxRow {
         round: facts.started.round.clone(),
         loop_name: facts.started.spec.name.clone(),
         repo: facts.started.repo.clone(),
-        kind: "approval".to_owned(),
-        risk: if sensitive { "high" } else { "medium" }.to_owned(),
+        kind: InboxKind::Approval,
+        risk: if sensitive { InboxRisk::High } else { InboxRisk::Medium },
         candidate: attempt.and_then(|attempt| attempt.candidate.clone()),
         summary: question_line(round),
         created_ms: facts.window.map_or(when.now_ms, |window| window.from_ms),
@@ -324,8 +325,8 @@ fn question_line(round: &Round) -> String {
 fn doubt(round: &Round, row: &OutboxRow, when: &When) -> InboxRow {
     InboxRow {
         id: format!("d-{}", row.id),
-        kind: "in-doubt".to_owned(),
-        risk: "high".to_owned(),
+        kind: InboxKind::InDoubt,
+        risk: InboxRisk::High,
         summary: format!("{} may or may not have been delivered", row.kind),
         created_ms: when.now_ms,
         expires_ms: None,
@@ -365,7 +366,7 @@ fn counted(round: &Round, outcome: RoundOutcome, when: &When) -> StatsChange {
         items: done,
         duration_ms: (when.now_ms - when.started_ms).max(0),
         last_run_ms: Some(when.started_ms),
-        last_outcome: Some(outcome.word().to_owned()),
+        last_outcome: Some(outcome),
         last_round: Some(round.facts().started.round.clone()),
     }
 }
@@ -388,11 +389,10 @@ fn item_row(round: &Round, outcome: RoundOutcome, when: &When, changes: &mut Vec
             loop_name: facts.started.spec.name.clone(),
             key: item.key.clone(),
             state: match failures {
-                0 => "processed",
-                ..ITEM_FAILURES_MAX => "failed",
-                _ => "waiting",
-            }
-            .to_owned(),
+                0 => ItemState::Processed,
+                ..ITEM_FAILURES_MAX => ItemState::Failed,
+                _ => ItemState::Waiting,
+            },
             failures,
             round: facts.started.round.clone(),
             updated_ms: when.now_ms,
@@ -413,8 +413,8 @@ fn item_question(round: &Round, key: &str, failures: i64, when: &When) -> InboxR
     let started = &round.facts().started;
     InboxRow {
         id: item_question_id(&started.repo, &started.spec.name, key),
-        kind: "item-failed".to_owned(),
-        risk: "medium".to_owned(),
+        kind: InboxKind::ItemFailed,
+        risk: InboxRisk::Medium,
         summary: format!("item `{key}` failed {failures} times"),
         expires_ms: None,
         ..question(round, when)

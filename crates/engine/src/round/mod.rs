@@ -221,6 +221,9 @@ impl Run<'_> {
         changes.extend(journal::changes(Some(&self.round), &round, &event, &when));
         changes.extend(self.followers_told(&round, when.now_ms).await?);
         changes.extend(crate::daemon::signals_again(&round, when.now_ms, |item| !journal::is_given_up(&when, item)));
+        if round.is_at_rest() && actions.is_empty() {
+            changes.push(Change::LeaseEnd);
+        }
         self.write(&event, changes, when.now_ms).await?;
         let bills = self.round.facts().bills.len();
         self.round = round;

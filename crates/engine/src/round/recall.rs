@@ -2,7 +2,7 @@
 
 use super::{Run, Trouble, bounds, remember};
 use crate::clock;
-use crate::store::{RoundsQuery, SpendScope};
+use crate::store::{ItemState, RoundsQuery, SpendScope};
 use loopwright_core::round::{Event, Recalled};
 
 /// How many past rounds the maker is shown.
@@ -26,17 +26,22 @@ impl Run<'_> {
         let rounds = store.rounds(query).await?;
         let history = rounds.iter().filter(|row| row.id != started.round).take(HISTORY as usize);
         let history = history.map(|row| {
-            format!("{} {}: {}", clock::rfc3339(row.started_ms), row.outcome.as_deref().unwrap_or("open"), row.summary)
+            format!(
+                "{} {}: {}",
+                clock::rfc3339(row.started_ms),
+                row.outcome.map_or("open", |outcome| outcome.word()),
+                row.summary
+            )
         });
         let accounts = self.accounts().await?;
         let items = store.items(&repo, &name, ITEMS).await?;
         let mut settled: Vec<_> =
-            items.into_iter().filter(|item| item.state != "failed").map(|item| item.key).collect();
+            items.into_iter().filter(|item| item.state != ItemState::Failed).map(|item| item.key).collect();
         // The round's own items count however long ago they were settled.
         for item in &self.round.facts().items {
             let row = store.item(&repo, &name, &item.key).await?;
             settled.retain(|key| *key != item.key);
-            settled.splice(0..0, row.filter(|row| row.state != "failed").map(|row| row.key));
+            settled.splice(0..0, row.filter(|row| row.state != ItemState::Failed).map(|row| row.key));
         }
         let memory = store.memory(&repo, &name).await?;
         Ok(Event::Recalled(Recalled {

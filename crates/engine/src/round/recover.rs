@@ -9,7 +9,7 @@ use crate::error::EngineError;
 use crate::git::{ObjectFormat, UserRepo};
 use crate::live::{By, Here, Pick, Stay};
 use crate::proc::Cancel;
-use crate::store::{RoundRow, StoredEvent};
+use crate::store::{LeaseNeeds, LeaseRequest, RoundRow, StoreError, StoreErrorKind, StoredEvent};
 use crate::workspace::{Workspace, WorkspaceError, Workspaces};
 use loopwright_core::round::{Action, Event, Phase, Round};
 use std::collections::BTreeMap;
@@ -59,19 +59,45 @@ impl Engine {
     }
 
     /// Ends every process tree that rounds of a dead engine left, and answers with the rounds that have to go on. Rounds
-    /// under way in this process are not among them.
+    /// under way in this process or in another one are not among them.
     ///
     /// # Errors
     /// When the store or the process table cannot be read.
     pub async fn abandoned(&self) -> Result<Vec<RoundRow>, EngineError> {
         let open = self.store.open_rounds().await?;
-        let rests = |row: &RoundRow| matches!(row.phase.as_str(), "waiting" | "suspended");
-        let left = |row: &RoundRow| !rests(row) && !self.live.holds(&row.id);
-        let unfinished: Vec<_> = open.into_iter().filter(left).collect();
-        for row in &unfinished {
-            loopwright_sandbox::sweep(&format!("lw-{}", row.id)).map_err(EngineError::Sweep)?;
+        let mut left: Vec<_> = open.into_iter().filter(|row| !row.phase.is_at_rest()).collect();
+        if left.is_empty() {
+            return Ok(left);
         }
-        Ok(unfinished)
+        let elsewhere = self.leases_elsewhere().await?;
+        left.retain(|row| !elsewhere.iter().any(|lease| lease.name == row.id));
+        let mut abandoned = Vec::new();
+        for row in left {
+            // Whoever is faster at it, in this process or another, takes it to its end.
+            let Some(_here) = self.live.enter(&row.id) else { continue };
+            if self.sweep_left(&row).await? {
+                abandoned.push(row);
+            }
+        }
+        Ok(abandoned)
+    }
+
+    /// Ends what a dead engine left running of a round. Nobody else may go on with it meanwhile: false when somebody does.
+    async fn sweep_left(&self, row: &RoundRow) -> Result<bool, EngineError> {
+        let request = LeaseRequest {
+            name: row.id.clone(),
+            repo: row.repo.clone(),
+            loop_name: row.loop_name.clone(),
+            needs: LeaseNeeds::Nothing,
+        };
+        match self.take(request).await {
+            Ok(()) => {}
+            Err(StoreError { kind: StoreErrorKind::Held(_), .. }) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+        let swept = loopwright_sandbox::sweep(&format!("lw-{}", row.id)).map_err(EngineError::Sweep);
+        self.store.release(&row.id).await?;
+        swept.map(|_| true)
     }
 
     /// Takes an abandoned round to its end.
@@ -105,6 +131,32 @@ impl Engine {
         let here = self.live.enter(id).ok_or_else(|| super::busy(id))?;
         let recorded = self.recorded(id).await?;
         let stay = self.admitted(&recorded.round, &event, cancel, by).await?;
+        let (started, items) = (&recorded.round.facts().started, &recorded.round.facts().items);
+        let keys: Vec<_> = items.iter().map(|item| item.key.as_str().into()).collect();
+        let needs = if goes_on(&event) { self.needs(by, started, &keys) } else { LeaseNeeds::Nothing };
+        self.lease_round(started, needs).await?;
+        // From here on nobody else writes about it; what was written meanwhile is read.
+        let answered = self.answer_leased(id, event, bind, cancel, here, stay).await;
+        if answered.is_err() {
+            self.give_back(id).await;
+        }
+        answered
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "the arguments of `answer_by` and what it took")]
+    async fn answer_leased(
+        &self,
+        id: &str,
+        event: Event,
+        bind: &Bindings,
+        cancel: &Cancel,
+        here: Here,
+        stay: Option<Box<dyn Stay>>,
+    ) -> Result<Round, EngineError> {
+        if matches!(event, Event::Recovered | Event::Broke(_)) {
+            loopwright_sandbox::sweep(&format!("lw-{id}")).map_err(EngineError::Sweep)?;
+        }
+        let recorded = self.recorded(id).await?;
         let mut run = Run::reopen(self, bind, recorded, cancel, here, stay).await?;
         if matches!(event, Event::Resumed(_)) && run.workspace.is_none() {
             return Err(EngineError::WorkGone(id.to_owned()));
@@ -134,8 +186,8 @@ impl Engine {
         if !goes_on(event) {
             return Ok(None);
         }
-        let arrival = arrival(&round.facts().started, &round.facts().items, self.now_ms(), Pick::Every);
-        Ok(self.live.admit(by, arrival, cancel).await?.stay)
+        let arrival = arrival(&round.facts().started, &round.facts().items, Pick::Every);
+        Ok(self.admit(by, arrival, cancel).await?.stay)
     }
 }
 

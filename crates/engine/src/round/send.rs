@@ -7,7 +7,7 @@ use super::{Run, Trouble, bounds};
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::outbox::{LocalForge, Prior, PushingDeliver, Verdict, deliver_one};
-use crate::store::{Batch, Change, OutboxRow};
+use crate::store::{Batch, Change, OutboxRow, OutboxState};
 use loopwright_core::deliver::{Deliver, Delivery, Fact};
 use loopwright_core::forge::count_open_pulls;
 use loopwright_core::level::LoopLevel;
@@ -63,9 +63,12 @@ impl Run<'_> {
     async fn claim(&mut self, item: &StagedItem, tries: i64) -> Result<Prior, Trouble> {
         let rows = self.engine.store().outbox(self.id()).await?;
         let found = rows.iter().find(|row| row.position == i64::from(item.position));
-        let prior =
-            if tries > 0 || found.is_some_and(|row| row.state == "claimed") { Prior::MaybeSent } else { Prior::Fresh };
-        let row = outbox_row(&self.round, item, "claimed", &self.when());
+        let prior = if tries > 0 || found.is_some_and(|row| row.state == OutboxState::Claimed) {
+            Prior::MaybeSent
+        } else {
+            Prior::Fresh
+        };
+        let row = outbox_row(&self.round, item, OutboxState::Claimed, &self.when());
         let claim = Some(format!("pid {}", std::process::id()));
         let tries = found.map_or(0, |row| row.tries) + 1;
         let change = Change::Outbox(OutboxRow { claim, tries, ..row });

@@ -10,12 +10,13 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::gates::{self, GateEnv, Heldouts};
 use crate::git::{Oid, UserRepo};
+use crate::lease::{lease_request, occupied};
 use crate::live::{Admission, Arrival, By, Pick, Stay};
 use crate::probe::{self, Work};
 use crate::proc::Cancel;
 use crate::random;
 use crate::room::Rooms;
-use crate::store::{Batch, Change};
+use crate::store::{Batch, Change, LeaseRequest};
 use crate::workspace::Workspaces;
 use loopwright_core::dispatch::{Claims, LoopKey};
 use loopwright_core::name::RoundId;
@@ -137,15 +138,24 @@ impl<'a> Run<'a> {
             _stay: stay,
             _here: here,
         };
-        let due = due.map(|due| due.changes(run.id())).unwrap_or_default();
-        run.record_birth(&event, due).await?;
+        let mut extra = due.map(|due| due.changes(run.id())).unwrap_or_default();
+        extra.push(Change::Lease(run.lease(by)));
+        run.record_birth(&event, extra).await?;
         Ok((run, actions))
     }
 
-    async fn record_birth(&mut self, event: &Event, due: Vec<Change>) -> Result<(), EngineError> {
+    /// The lease that the round is born with: its loop's place and its locks are taken in the same transaction.
+    fn lease(&self, by: By) -> LeaseRequest {
+        let started = &self.round.facts().started;
+        let items = started.item.iter().chain(&started.more);
+        let keys: Vec<_> = items.map(|item| item.key.as_str().into()).collect();
+        lease_request(started, self.engine.needs(by, started, &keys))
+    }
+
+    async fn record_birth(&mut self, event: &Event, extra: Vec<Change>) -> Result<(), EngineError> {
         let when = When { now_ms: self.started_ms, ..self.when() };
         let mut changes = journal::changes(None, &self.round, event, &when);
-        changes.extend(due);
+        changes.extend(extra);
         let batch = Batch {
             round: self.id().to_owned(),
             expect_index: 0,
@@ -153,7 +163,8 @@ impl<'a> Run<'a> {
             events: vec![recorded(event)],
             changes,
         };
-        self.index = self.engine.append(batch).await?;
+        let born = self.engine.append(batch).await;
+        self.index = born.map_err(|error| occupied(error, &self.spec().name))?;
         Ok(())
     }
 }
@@ -184,19 +195,18 @@ async fn admitted(
     by: By,
 ) -> Result<Option<Box<dyn Stay>>, EngineError> {
     let items: Vec<Item> = started.item.iter().chain(&started.more).cloned().collect();
-    let arrival = arrival(started, &items, engine.now_ms(), pick);
-    let Admission { stay, items: granted } = engine.live.admit(by, arrival, cancel).await?;
+    let arrival = arrival(started, &items, pick);
+    let Admission { stay, items: granted } = engine.admit(by, arrival, cancel).await?;
     let mut items = items.into_iter().filter(|item| granted.iter().any(|key| **key == *item.key));
     (started.item, started.more) = (items.next(), items.collect());
     Ok(stay)
 }
 
 /// A round as whoever lets rounds in sees it.
-pub(super) fn arrival(started: &Started, items: &[Item], since_ms: i64, pick: Pick) -> Arrival {
+pub(super) fn arrival(started: &Started, items: &[Item], pick: Pick) -> Arrival {
     Arrival {
         key: LoopKey::new(&started.repo, &started.spec.name),
         round: started.round.clone(),
-        since_ms,
         claims: Some(Claims::of(&started.spec, &started.repo)),
         items: items.iter().map(|item| item.key.as_str().into()).collect(),
         pick,
@@ -251,7 +261,7 @@ async fn gate_scripts_in_base(
         return Ok(());
     }
     {
-        let _one = engine.bases.lock().await;
+        let _one = engine.lock_bases().await?;
         spaces.import(base).await?;
     }
     let paths = gates::base_paths(spaces.engine(), base).await?;

@@ -11,7 +11,7 @@ use crate::proc::Cancel;
 use crate::store::RoundRow;
 use loopwright_core::budget::Reservation;
 use loopwright_core::report::RoundReport;
-use loopwright_core::round::{Event, Resumed};
+use loopwright_core::round::{Event, Resumed, RoundPhase};
 use tokio::time::Instant;
 
 impl Run<'_> {
@@ -74,7 +74,7 @@ impl Engine {
     pub async fn forgotten(&self, before_ms: i64) -> Result<Vec<RoundRow>, EngineError> {
         let mut forgotten = Vec::new();
         let open = self.store.open_rounds().await?;
-        for row in open.into_iter().filter(|row| row.phase == "suspended" && !self.live.holds(&row.id)) {
+        for row in open.into_iter().filter(|row| row.phase == RoundPhase::Suspended && !self.live.holds(&row.id)) {
             let last = self.store.events(&row.id).await?.last().map(|event| event.at_ms);
             if last.is_some_and(|at| at < before_ms) {
                 forgotten.push(row);

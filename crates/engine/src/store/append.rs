@@ -1,17 +1,18 @@
-//! The one door for writes: a batch of events and rows in one transaction, guarded by the fence.
+//! The one door for writes: a batch of events and rows in one transaction, guarded by the fencing numbers of its leases.
 //! Which rows belong to an event is the round driver's business.
 
+use std::collections::HashSet;
 use std::sync::LazyLock;
-use std::time::Duration;
 
 use super::chain;
-use super::conn::{Conn, Dialect, Outcome, Row, args};
+use super::conn::{Conn, Outcome, args};
 use super::error::{During as _, StoreError, StoreErrorKind};
-use super::open::{Ownership, SqlStore, Writer};
-use super::owner;
+use super::lease::{self, DISPATCHER, LeaseHolder, RoundLease};
+use super::open::{Place, SqlStore, Writer};
+use super::process::{self, ProcessRow};
 use super::reserve;
-use super::rows::{Batch, Change, ItemRow, RoundRow, StatsChange, StoredEvent, Table, insert_sql};
-use super::sqlite::Access;
+use super::rows::{Batch, Change, Checkpoint, ItemRow, RoundRow, StatsChange, StoredEvent, Table, insert_sql};
+use super::sqlite::{Access, soon};
 use super::time::{self, MemoryRow, Twice};
 
 /// The largest body of an event or an item.
@@ -25,13 +26,16 @@ const AMOUNT_MAX: i64 = 1_000_000_000_000_000;
 
 /// What a transaction leaves behind if it was kept, to find out after a lost answer.
 struct Trace {
-    /// The number of events the round then has, and how many of them are new.
+    /// The number of events the round then has.
     count: i64,
-    fresh: usize,
-    /// The head after it.
-    seq: i64,
-    hash: String,
+    /// Its last event, by number and hash; none when there are only rows.
+    event: Option<(i64, String)>,
+    /// How often this process then has written without events.
     writes: i64,
+    journal: Journal,
+    /// Leases that were taken, with their fencing numbers, and given back.
+    taken: Vec<(String, i64)>,
+    released: Vec<String>,
 }
 
 impl SqlStore {
@@ -40,21 +44,29 @@ impl SqlStore {
             "" => "write rows".to_owned(),
             round => format!("append to round `{round}`"),
         };
-        let ours = self.ownership.ok_or(StoreErrorKind::ReadOnly).during(doing)?;
+        let instance = self.instance().during(doing)?;
         within_limits(&batch).during(doing)?;
         let mut writer = self.writer.lock().await;
-        self.write_locked(&mut writer, ours, &batch).await.during(doing)
+        self.write_locked(&mut writer, instance, &batch).await.during(doing)
     }
 
-    async fn write_locked(&self, writer: &mut Writer, ours: Ownership, batch: &Batch) -> Outcome<i64> {
+    async fn write_locked(&self, writer: &mut Writer, instance: &str, batch: &Batch) -> Outcome<i64> {
         let mut conn = self.writing(writer).await?;
-        match fill(&mut conn, ours, batch).await {
+        let looks = batch.changes.iter().any(|change| change.lease().is_some() || change.is_scheduling());
+        let mut gone = if looks { self.gone(&mut conn, instance).await? } else { HashSet::new() };
+        let mut filled = fill(&mut conn, writer, instance, &gone, batch).await;
+        if let Err(StoreErrorKind::Held(_) | StoreErrorKind::Occupied(_)) = &filled
+            && self.go_soon(&mut conn, instance, &mut gone).await?
+        {
+            filled = fill(&mut conn, writer, instance, &gone, batch).await;
+        }
+        match filled {
             Ok(trace) => match keep(&mut conn, &trace).await {
                 Ok(()) => {
                     writer.conn = Some(conn);
-                    Ok(trace.count)
+                    Ok(writer.kept(trace))
                 }
-                Err(error) => self.settle(conn, ours, &trace, error).await,
+                Err(error) => self.settle(writer, conn, instance, trace, error).await,
             },
             Err(error) => {
                 // A connection that failed to roll back is not used again; closing it rolls back too.
@@ -64,6 +76,35 @@ impl SqlStore {
                 Err(error)
             }
         }
+    }
+
+    /// The processes with leases that are gone.
+    async fn gone(&self, conn: &mut Conn, instance: &str) -> Outcome<HashSet<String>> {
+        let now_ms = process::now_ms(conn).await?;
+        let held = lease::held(conn, instance, &HashSet::new()).await?;
+        let mut gone = HashSet::new();
+        for process in held.into_iter().filter_map(|lease| lease.process) {
+            if process.instance != instance && process::is_gone(&self.place, &process, now_ms)? {
+                gone.insert(process.instance);
+            }
+        }
+        Ok(gone)
+    }
+
+    /// Gives processes that seemed alive a moment to be gone: one that was killed may just be dying. Says whether any is, with
+    /// the transaction that was refused rolled back.
+    async fn go_soon(&self, conn: &mut Conn, instance: &str, gone: &mut HashSet<String>) -> Outcome<bool> {
+        conn.rollback().await?;
+        let Place::Sqlite(place) = &self.place else { return Ok(false) };
+        let held = lease::held(conn, instance, gone).await?;
+        let others = held.into_iter().filter(|lease| lease.holder == LeaseHolder::Other);
+        let others: HashSet<_> = others.filter_map(|lease| lease.process).map(|process| process.instance).collect();
+        let any_free = || others.iter().map(|other| place.is_free(other)).find(|free| !matches!(free, Ok(false)));
+        if !soon(|| any_free().unwrap_or(Ok(false))).await? {
+            return Ok(false);
+        }
+        *gone = self.gone(conn, instance).await?;
+        Ok(true)
     }
 
     /// The connection to write with; a new one if the last one failed.
@@ -80,46 +121,113 @@ impl SqlStore {
 
     /// A commit whose answer was lost is read back before it is called lost. Beginning the new
     /// transaction waits for the old one's locks, so the old one has ended either way.
-    async fn settle(&self, lost: Conn, ours: Ownership, trace: &Trace, error: StoreErrorKind) -> Outcome<i64> {
+    async fn settle(
+        &self,
+        writer: &mut Writer,
+        lost: Conn,
+        instance: &str,
+        trace: Trace,
+        error: StoreErrorKind,
+    ) -> Outcome<i64> {
         // Closing rolls an open transaction back; that it may fail is why we look.
         let _ = lost.close().await;
         if !matches!(error, StoreErrorKind::Io(_)) {
             return Err(error);
         }
-        match self.kept(ours, trace).await {
-            Ok(true) => Ok(trace.count),
+        match self.was_kept(instance, &trace).await {
+            Ok(true) => Ok(writer.kept(trace)),
             Ok(false) => Err(error),
             Err(_) => Err(StoreErrorKind::Io(format!("{error}; whether it was kept could not be read back"))),
         }
     }
 
-    async fn kept(&self, ours: Ownership, trace: &Trace) -> Outcome<bool> {
+    async fn was_kept(&self, instance: &str, trace: &Trace) -> Outcome<bool> {
         let mut conn = self.place.connect(Access::Write).await?;
-        let guard = begin(&mut conn).await?;
-        let event = conn.row("SELECT hash FROM events WHERE seq = $1", args![trace.seq]).await?;
-        let hash: Option<String> = event.map(|row| row.get(0)).transpose()?;
+        begin(&mut conn).await?;
+        let kept = match &trace.event {
+            Some((seq, hash)) => {
+                let row = conn.row("SELECT hash FROM events WHERE seq = $1", args![*seq]).await?;
+                row.map(|row| row.get::<String>(0)).transpose()?.as_ref() == Some(hash)
+            }
+            // A batch without events left nothing but the count of this process's writes.
+            None => {
+                let row = conn.row("SELECT writes FROM processes WHERE instance = $1", args![instance]).await?;
+                row.map(|row| row.get::<i64>(0)).transpose()? == Some(trace.writes)
+            }
+        };
         conn.rollback().await?;
-        // The last event's hash is proof. A batch without events left nothing but the count of writes,
-        // which means ours only as long as nobody else may write.
-        Ok(match trace.fresh {
-            0 => guard.fence == ours.fence && guard.writes >= trace.writes,
-            _ => hash.as_deref() == Some(&trace.hash),
-        })
+        Ok(kept)
     }
 
     pub(super) async fn extend_lease(&self) -> Result<(), StoreError> {
-        let doing = || format!("renew the lease of `{}`", self.place.name());
-        let ours = self.ownership.ok_or(StoreErrorKind::ReadOnly).during(doing)?;
+        let doing = || format!("renew the leases in `{}`", self.place.name());
+        let (instance, lease) = (self.instance().during(doing)?, self.lease);
+        self.with_writer(doing, async |conn| process::extend(conn, instance, lease).await).await
+    }
+
+    pub(super) async fn give_back_lease(&self, name: &str) -> Result<(), StoreError> {
+        let doing = || format!("give `{name}` back");
+        let Some(fence) = self.writer.lock().await.held.remove(name) else { return Ok(()) };
+        self.with_writer(doing, async |conn| lease::release(conn, name, fence).await).await
+    }
+
+    /// Runs single statements on the connection that writes.
+    async fn with_writer(
+        &self,
+        doing: impl Fn() -> String,
+        run: impl AsyncFnOnce(&mut Conn) -> Outcome<()>,
+    ) -> Result<(), StoreError> {
         let mut writer = self.writer.lock().await;
-        let mut conn = self.writing(&mut writer).await.during(doing)?;
-        let answer = match &conn {
-            Conn::Sqlite(_) => holds(&mut conn, ours).await,
-            Conn::Postgres(_) => owner::extend(&mut conn, ours.fence, ours.lease).await,
-        };
+        let mut conn = self.writing(&mut writer).await.during(&doing)?;
+        let answer = run(&mut conn).await;
         if !matches!(answer, Err(StoreErrorKind::Io(_))) {
             writer.conn = Some(conn);
         }
         answer.during(doing)
+    }
+
+    /// All leases that somebody has, with what became of their processes.
+    pub(super) async fn held_leases(&self) -> Result<Vec<RoundLease>, StoreError> {
+        let doing = || format!("read the leases of store `{}`", self.place.name());
+        let own = self.instance.as_deref().unwrap_or("-");
+        let mut slot = self.reader.lock().await;
+        let mut conn = match slot.take() {
+            Some(conn) => conn,
+            None => self.place.connect(Access::Read).await.during(doing)?,
+        };
+        let mut leases = lease::held(&mut conn, own, &HashSet::new()).await.during(doing)?;
+        let now_ms = process::now_ms(&mut conn).await.during(doing)?;
+        *slot = Some(conn);
+        for lease in leases.iter_mut().filter(|lease| lease.holder == LeaseHolder::Other) {
+            let is_gone = lease.process.as_ref().map(|process| process::is_gone(&self.place, process, now_ms));
+            if is_gone.transpose().during(doing)?.unwrap_or(true) {
+                lease.holder = LeaseHolder::Gone;
+            }
+        }
+        Ok(leases)
+    }
+
+    /// The other processes that have the store open for writing and are not gone.
+    pub(super) async fn living_others(&self) -> Result<Vec<ProcessRow>, StoreError> {
+        let doing = || format!("read the processes of store `{}`", self.place.name());
+        let sql = format!("SELECT {} FROM processes p ORDER BY p.since_ms", process::COLUMNS);
+        let mut slot = self.reader.lock().await;
+        let mut conn = match slot.take() {
+            Some(conn) => conn,
+            None => self.place.connect(Access::Read).await.during(doing)?,
+        };
+        let rows = conn.rows(sql, &[]).await.during(doing)?;
+        let now_ms = process::now_ms(&mut conn).await.during(doing)?;
+        *slot = Some(conn);
+        let mut others = Vec::new();
+        for row in &rows {
+            let process = ProcessRow::read(row, 0).during(doing)?;
+            let is_other = self.instance.as_ref() != Some(&process.instance);
+            if is_other && !process::is_gone(&self.place, &process, now_ms).during(doing)? {
+                others.push(process);
+            }
+        }
+        Ok(others)
     }
 
     /// Gives everything back whatever fails on the way, and tells the first failure.
@@ -132,8 +240,11 @@ impl SqlStore {
             Some(conn) => conn.close().await,
             None => Ok(()),
         };
-        let released = match (writer.conn.take(), self.ownership) {
-            (Some(conn), Some(ours)) => release(conn, ours).await,
+        let released = match (writer.conn.take(), self.instance.as_deref()) {
+            (Some(mut conn), Some(instance)) => {
+                let released = lease::release_all(&mut conn, instance).await;
+                released.and(conn.close().await)
+            }
             _ => Ok(()),
         };
         writer.lock = None;
@@ -141,16 +252,13 @@ impl SqlStore {
     }
 }
 
-/// Ends our lease and closes the connection. A store that was taken over has nothing to give back.
-async fn release(mut conn: Conn, ours: Ownership) -> Outcome<()> {
-    let ended = match conn.dialect() {
-        Dialect::Sqlite => Ok(()),
-        Dialect::Postgres => owner::extend(&mut conn, ours.fence, Duration::ZERO).await,
-    };
-    let closed = conn.close().await;
-    match ended {
-        Err(StoreErrorKind::Fenced { .. }) => closed,
-        ended => ended.and(closed),
+impl Writer {
+    /// Takes in what a transaction changed, and answers with the number of events the round then has.
+    fn kept(&mut self, trace: Trace) -> i64 {
+        self.held.extend(trace.taken);
+        self.held.retain(|name, _| !trace.released.contains(name));
+        self.writes = trace.writes;
+        trace.count
     }
 }
 
@@ -189,78 +297,127 @@ fn within_limits(batch: &Batch) -> Outcome<()> {
     }
 }
 
-/// The owner and the head as locked for this transaction.
-struct Guard {
-    fence: i64,
-    seq: i64,
-    hash: String,
-    writes: i64,
-}
-
-const GUARD: &str = "SELECT owner.fence, head.seq, head.hash, head.writes \
-                     FROM owner JOIN head ON head.id = owner.id WHERE owner.id = 1";
-
-/// Opens the transaction; what it found is locked.
-async fn begin(conn: &mut Conn) -> Outcome<Guard> {
-    let rows = conn.begin_asking(&format!("{GUARD}{}", conn.dialect().lock())).await?;
-    read_guard(rows.into_iter().next())
-}
-
-fn read_guard(row: Option<Row>) -> Outcome<Guard> {
-    let row = row.ok_or_else(|| StoreErrorKind::Corrupt("the owner or the head is missing".into()))?;
-    Ok(Guard { fence: row.get(0)?, seq: row.get(1)?, hash: row.get(2)?, writes: row.get(3)? })
-}
-
-fn still_ours(guard: &Guard, ours: Ownership) -> Outcome<()> {
-    match guard.fence == ours.fence {
-        true => Ok(()),
-        false => Err(StoreErrorKind::Fenced { ours: ours.fence, found: guard.fence }),
+/// Opens the transaction and writes everything but the journal's end.
+async fn fill(
+    conn: &mut Conn,
+    writer: &Writer,
+    instance: &str,
+    gone: &HashSet<String>,
+    batch: &Batch,
+) -> Outcome<Trace> {
+    let mut journal = begin(conn).await?;
+    check_fences(conn, writer, instance, gone, batch).await?;
+    let last = last_event(conn, batch).await?;
+    let mut taken = Vec::new();
+    for request in batch.changes.iter().filter_map(Change::lease) {
+        taken.push((request.name.clone(), lease::take(conn, instance, gone, request, batch.at_ms).await?));
     }
-}
-
-/// Where a lock of the system decides there is no lease to extend; the store must still be ours.
-async fn holds(conn: &mut Conn, ours: Ownership) -> Outcome<()> {
-    still_ours(&read_guard(conn.row(GUARD, &[]).await?)?, ours)
-}
-
-/// Opens the transaction and writes everything but the head.
-async fn fill(conn: &mut Conn, ours: Ownership, batch: &Batch) -> Outcome<Trace> {
-    let guard = begin(conn).await?;
-    still_ours(&guard, ours)?;
-    expect_index(conn, batch).await?;
-    let (seq, hash) = write_events(conn, &guard, batch).await?;
+    let event = write_events(conn, &mut journal, last, batch).await?;
     apply_all(conn, batch).await?;
-    let fresh = batch.events.len();
-    Ok(Trace { count: batch.expect_index + fresh as i64, fresh, seq, hash, writes: guard.writes + 1 })
+    let count = batch.expect_index + batch.events.len() as i64;
+    let ends = batch.changes.contains(&Change::LeaseEnd);
+    if let Some((_, hash)) = event.as_ref().filter(|_| batch.expect_index == 0 || ends) {
+        write_checkpoint(conn, &mut journal, batch, count, hash).await?;
+    }
+    let mut released = Vec::new();
+    let fence = taken.iter().find(|(name, _)| *name == batch.round).map(|(_, fence)| *fence);
+    if let Some(fence) = fence.or_else(|| writer.held.get(&batch.round).copied()).filter(|_| ends) {
+        lease::release(conn, &batch.round, fence).await?;
+        released.push(batch.round.clone());
+    }
+    let writes = writer.writes + i64::from(event.is_none());
+    if event.is_none() {
+        conn.exec("UPDATE processes SET writes = $1 WHERE instance = $2", args![writes, instance]).await?;
+    }
+    Ok(Trace { count, event, writes, journal, taken, released })
 }
 
-/// Writes the new head and commits.
+/// The end of the journal as locked for this transaction.
+struct Journal {
+    seq: i64,
+    checkpoint: i64,
+    hash: String,
+}
+
+/// Opens the transaction. Until it ends nobody else writes: SQLite's has locked everything, PostgreSQL's this row.
+async fn begin(conn: &mut Conn) -> Outcome<Journal> {
+    let sql = format!("SELECT seq, checkpoint, hash FROM journal WHERE id = 1{}", conn.dialect().lock());
+    let row = conn.begin_asking(&sql).await?.into_iter().next();
+    let row = row.ok_or_else(|| StoreErrorKind::Corrupt("the journal's end is missing".into()))?;
+    Ok(Journal { seq: row.get(0)?, checkpoint: row.get(1)?, hash: row.get(2)? })
+}
+
+/// Writes the journal's new end and commits.
 async fn keep(conn: &mut Conn, trace: &Trace) -> Outcome<()> {
-    let sql = "UPDATE head SET seq = $1, hash = $2, writes = $3 WHERE id = 1";
-    conn.commit_after(sql, args![trace.seq, &trace.hash, trace.writes]).await
+    let Journal { seq, checkpoint, hash } = &trace.journal;
+    let sql = "UPDATE journal SET seq = $1, checkpoint = $2, hash = $3 WHERE id = 1";
+    conn.commit_after(sql, args![*seq, *checkpoint, hash]).await
 }
 
-async fn expect_index(conn: &mut Conn, batch: &Batch) -> Outcome<()> {
-    if batch.round.is_empty() {
+/// Refuses a batch about a round, or of the dispatcher, unless its lease is still as it was taken.
+async fn check_fences(
+    conn: &mut Conn,
+    writer: &Writer,
+    instance: &str,
+    gone: &HashSet<String>,
+    batch: &Batch,
+) -> Outcome<()> {
+    let takes = |name: &str| batch.changes.iter().filter_map(Change::lease).any(|request| request.name == name);
+    if !batch.round.is_empty() && !takes(&batch.round) {
+        let (found, _) = lease::fence(conn, &batch.round).await?;
+        still_ours(&batch.round, writer.held.get(&batch.round).copied().unwrap_or(0), found)?;
+    }
+    if !batch.changes.iter().any(Change::is_scheduling) || takes(DISPATCHER) {
         return Ok(());
     }
-    let sql = "SELECT COALESCE(MAX(\"index\") + 1, 0) FROM events WHERE round = $1";
+    let (found, holder) = lease::fence(conn, DISPATCHER).await?;
+    match writer.held.get(DISPATCHER) {
+        Some(ours) => still_ours(DISPATCHER, *ours, found),
+        None if holder.is_empty() => Ok(()),
+        // A command that changes a schedule while somebody else schedules is for that process to perform.
+        None => match lease::held(conn, instance, gone).await?.into_iter().find(|lease| lease.name == DISPATCHER) {
+            Some(lease) if lease.holder == LeaseHolder::Other => Err(StoreErrorKind::Held(Box::new(lease))),
+            _ => Ok(()),
+        },
+    }
+}
+
+fn still_ours(name: &str, ours: i64, found: i64) -> Outcome<()> {
+    match ours == found {
+        true => Ok(()),
+        false => Err(StoreErrorKind::Fenced { name: name.to_owned(), ours, found }),
+    }
+}
+
+/// The hash of the round's last event. How many there are must be what the writer has seen.
+async fn last_event(conn: &mut Conn, batch: &Batch) -> Outcome<String> {
+    if batch.round.is_empty() {
+        return Ok(chain::GENESIS.to_owned());
+    }
+    let sql = "SELECT \"index\" + 1, hash FROM events WHERE round = $1 ORDER BY \"index\" DESC LIMIT 1";
     let row = conn.row(sql, args![&batch.round]).await?;
-    let found: i64 = row.map_or(Ok(0), |row| row.get(0))?;
+    let (found, hash): (i64, String) = match row {
+        Some(row) => (row.get(0)?, row.get(1)?),
+        None => (0, chain::GENESIS.to_owned()),
+    };
     if found == batch.expect_index {
-        return Ok(());
+        return Ok(hash);
     }
     let seen = batch.expect_index;
     Err(StoreErrorKind::Conflict(format!("the round has {found} events, the writer has seen {seen}")))
 }
 
-/// Appends the events to the chain and returns its new end.
-async fn write_events(conn: &mut Conn, guard: &Guard, batch: &Batch) -> Outcome<(i64, String)> {
+/// Appends the events to their round's chain, and answers with the last one's number and hash.
+async fn write_events(
+    conn: &mut Conn,
+    journal: &mut Journal,
+    mut hash: String,
+    batch: &Batch,
+) -> Outcome<Option<(i64, String)>> {
     static INSERT: LazyLock<String> = LazyLock::new(insert_sql::<StoredEvent>);
-    let (mut seq, mut hash) = (guard.seq, guard.hash.clone());
     for (index, new) in (batch.expect_index..).zip(&batch.events) {
         let mut event = StoredEvent {
-            seq: seq + 1,
+            seq: journal.seq + 1,
             round: batch.round.clone(),
             index,
             at_ms: batch.at_ms,
@@ -270,15 +427,31 @@ async fn write_events(conn: &mut Conn, guard: &Guard, batch: &Batch) -> Outcome<
         };
         event.hash = chain::link(&hash, &event);
         conn.exec(INSERT.as_str(), &event.args()).await.map_err(|error| match error {
-            // The numbers come from the head, so an event that is there already means the head is wrong.
+            // The numbers come from the journal's end, so an event that is there already means that is wrong.
             StoreErrorKind::Invalid(why) if why.to_lowercase().contains("unique") => {
                 StoreErrorKind::Corrupt(format!("the journal is longer than its head says: {why}"))
             }
             error => error,
         })?;
-        (seq, hash) = (event.seq, event.hash);
+        (journal.seq, hash) = (event.seq, event.hash);
     }
-    Ok((seq, hash))
+    Ok((!batch.events.is_empty()).then_some((journal.seq, hash)))
+}
+
+async fn write_checkpoint(
+    conn: &mut Conn,
+    journal: &mut Journal,
+    batch: &Batch,
+    events: i64,
+    last_hash: &str,
+) -> Outcome<()> {
+    let (round, last_hash, at_ms) = (batch.round.clone(), last_hash.to_owned(), batch.at_ms);
+    let number = journal.checkpoint + 1;
+    let mut checkpoint = Checkpoint { number, round, events, last_hash, at_ms, hash: String::new() };
+    checkpoint.hash = chain::link_checkpoint(&journal.hash, &checkpoint);
+    insert(conn, &checkpoint).await?;
+    (journal.checkpoint, journal.hash) = (checkpoint.number, checkpoint.hash);
+    Ok(())
 }
 
 /// The changes in their order; neighbours of the kinds that come by the thousand go together.
@@ -309,6 +482,8 @@ async fn apply_all(conn: &mut Conn, batch: &Batch) -> Outcome<()> {
 
 async fn apply(conn: &mut Conn, batch: &Batch, change: &Change) -> Outcome<()> {
     match change {
+        // Taken before anything else is written, and given back after it.
+        Change::Lease(_) | Change::LeaseEnd => Ok(()),
         Change::Round(row) => put_round(conn, row).await,
         Change::Outbox(row) => put(conn, row).await,
         Change::Inbox(row) => put(conn, row).await,

@@ -1,9 +1,11 @@
-//! The hash chain of the journal: how an event's hash is computed and how links are checked.
-//! It reads no database.
+//! The hash chains of the journal: how the hash of an event and of a checkpoint is computed. It reads no database.
+//!
+//! An event is chained to the one before it in its round, and those of versions before 5 to the one before it in the store. A
+//! checkpoint is chained to the checkpoint before it.
 
 use sha2::{Digest, Sha256};
 
-use super::rows::StoredEvent;
+use super::rows::{Checkpoint, StoredEvent};
 
 /// The hash before the first event.
 pub(super) const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
@@ -11,8 +13,7 @@ pub(super) const GENESIS: &str = "0000000000000000000000000000000000000000000000
 /// The hash of an event after `prev`. Every field is preceded by its length, so that no two different
 /// events have the same text to hash.
 pub(super) fn link(prev: &str, event: &StoredEvent) -> String {
-    let mut sha = Sha256::new();
-    for field in [
+    hash_of(&[
         prev.as_bytes(),
         &event.seq.to_le_bytes(),
         event.round.as_bytes(),
@@ -20,7 +21,25 @@ pub(super) fn link(prev: &str, event: &StoredEvent) -> String {
         &event.at_ms.to_le_bytes(),
         event.kind.as_bytes(),
         event.body.as_bytes(),
-    ] {
+    ])
+}
+
+/// The hash of a checkpoint after the one with the hash `prev`.
+pub(super) fn link_checkpoint(prev: &str, checkpoint: &Checkpoint) -> String {
+    hash_of(&[
+        b"loopwright checkpoint 1",
+        prev.as_bytes(),
+        &checkpoint.number.to_le_bytes(),
+        checkpoint.round.as_bytes(),
+        &checkpoint.events.to_le_bytes(),
+        checkpoint.last_hash.as_bytes(),
+        &checkpoint.at_ms.to_le_bytes(),
+    ])
+}
+
+fn hash_of(fields: &[&[u8]]) -> String {
+    let mut sha = Sha256::new();
+    for field in fields {
         sha.update((field.len() as u64).to_le_bytes());
         sha.update(field);
     }
@@ -31,17 +50,6 @@ fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble & 15)]);
     bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
-}
-
-/// Why `event` cannot follow the event with number `seq` and hash `prev`, if so.
-pub(super) fn flaw(seq: i64, prev: &str, event: &StoredEvent) -> Option<String> {
-    if event.seq != seq + 1 {
-        return Some(format!("event {} is missing", seq + 1));
-    }
-    if link(prev, event) != event.hash {
-        return Some(format!("event {} does not match its hash", event.seq));
-    }
-    None
 }
 
 #[cfg(test)]

@@ -7,6 +7,9 @@ use sqlx::postgres::{PgConnection, PgRow};
 use sqlx::sqlite::{SqliteConnection, SqliteRow};
 use sqlx::{AssertSqlSafe, Connection, Row as _, SqlSafeStr, SqlStr};
 
+use loopwright_core::outcome::RoundOutcome;
+use loopwright_core::round::RoundPhase;
+
 use super::error::StoreErrorKind;
 
 /// A database call's answer; the operation around it adds what was being done.
@@ -58,6 +61,39 @@ impl Column for Option<i64> {
     }
     fn read(row: &Row, at: usize) -> Outcome<Self> {
         row.get(at)
+    }
+}
+
+/// A type whose values have words.
+macro_rules! word_column {
+    ($type:ty, $what:literal) => {
+        impl Column for $type {
+            fn arg(&self) -> Arg<'_> {
+                Arg::Text(Some(self.word()))
+            }
+            fn read(row: &Row, at: usize) -> Outcome<Self> {
+                let word: String = row.get(at)?;
+                Self::parse(&word).ok_or_else(|| $crate::store::conn::unknown($what, &word))
+            }
+        }
+    };
+}
+pub(super) use word_column;
+
+/// A word that this version does not know, in a store of this version, is damage.
+pub(super) fn unknown(what: &str, word: &str) -> StoreErrorKind {
+    StoreErrorKind::Corrupt(format!("the store has the {what} `{word}`, which this version does not know"))
+}
+
+word_column!(RoundPhase, "phase");
+
+impl Column for Option<RoundOutcome> {
+    fn arg(&self) -> Arg<'_> {
+        Arg::Text(self.map(RoundOutcome::word))
+    }
+    fn read(row: &Row, at: usize) -> Outcome<Self> {
+        let word: Option<String> = row.get(at)?;
+        word.map(|word| RoundOutcome::parse(&word).ok_or_else(|| unknown("outcome", &word))).transpose()
     }
 }
 

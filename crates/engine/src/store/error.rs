@@ -1,8 +1,8 @@
 //! What can go wrong with a store, and the one place where the databases' own codes get a meaning.
 //! It does not decide what to do about an error.
 
+use super::lease::RoundLease;
 use super::money::{Ceiling, SpendRow};
-use super::owner::OwnerRow;
 
 /// A store operation that did not happen: what was being done, and why not.
 #[derive(Debug, thiserror::Error)]
@@ -15,19 +15,24 @@ pub struct StoreError {
 }
 
 /// Why a store operation did not happen.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreErrorKind {
     /// There is no database at that place; reading never makes one.
     #[error("there is no store there yet")]
     Missing,
-    /// Another process owns the store.
-    #[error("the store is held by {0}")]
-    Held(Box<OwnerRow>),
-    /// Another owner took over since; nothing may be written any more.
-    #[error("another owner took the store over (our fence {ours}, now {found})")]
+    /// Another process has the lease.
+    #[error("{0}")]
+    Held(Box<RoundLease>),
+    /// A round under way has what this one takes.
+    #[error("{0}")]
+    Occupied(String),
+    /// Another process took the lease over; nothing may be written about it any more.
+    #[error("another process took `{name}` over (our fence {ours}, now {found})")]
     Fenced {
-        /// The number we got when we took the store.
+        /// The round, or the dispatcher.
+        name: String,
+        /// The number we got when we took it; 0 when we never did.
         ours: i64,
         /// The number found in the database.
         found: i64,

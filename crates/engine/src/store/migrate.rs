@@ -35,6 +35,11 @@ pub(super) const ALL: &[Migration] = &[
         postgres: include_str!("../../migrations/0004.postgres.sql"),
     },
     Migration {
+        common: include_str!("../../migrations/0005.sql"),
+        sqlite: include_str!("../../migrations/0005.sqlite.sql"),
+        postgres: include_str!("../../migrations/0005.postgres.sql"),
+    },
+    Migration {
         common: include_str!("../../migrations/0006.sql"),
         sqlite: include_str!("../../migrations/0006.sqlite.sql"),
         postgres: include_str!("../../migrations/0006.postgres.sql"),

@@ -1,8 +1,9 @@
 //! The store: the journal of events and the rows derived from it, behind one small trait.
 //!
-//! The store knows rows, not policy: an event is opaque JSON text to it, a phase or an outcome is a word.
+//! The store knows rows, not policy: an event is opaque JSON text to it.
 //! What it does know is how to keep them: one transaction for the events and the rows of a step, durable
-//! when [`Store::append`] returns, by one owner with a fencing number, chained by hashes.
+//! when [`Store::append`] returns, by any number of processes, each round's under a lease with a fencing number, chained by
+//! hashes.
 //! It does not decide what happens next (`core`) nor perform it (the round driver).
 //!
 //! One implementation, [`SqlStore`], speaks to SQLite (the embedded default) and to PostgreSQL; the SQL
@@ -12,37 +13,41 @@ mod append;
 mod chain;
 mod conn;
 mod error;
+mod lease;
 mod migrate;
 mod money;
 mod open;
-mod owner;
 mod postgres;
+mod process;
 mod read;
 mod reserve;
 mod rows;
 mod sqlite;
 mod time;
 mod verify;
+mod words;
 
 use std::path::Path;
 use std::pin::Pin;
 
 pub(crate) use append::BODY_MAX;
 pub use error::{StoreError, StoreErrorKind};
+pub use lease::{DISPATCHER, LeaseHolder, LeaseNeeds, LeaseRequest, RoundLease};
 pub use money::{
     Ceiling, CostRow, CostsBy, CostsQuery, ItemSpend, LedgerRow, RaiseRow, Reserve, SpendChange, SpendRow, SpendScope,
 };
 pub use open::{Mode, SqlStore};
-pub use owner::{OwnerInfo, OwnerRow};
+pub use process::{ProcessInfo, ProcessRow};
 pub use rows::{
-    Batch, Change, InboxQuery, InboxRow, ItemRow, LoopRow, NewEvent, OutboxRow, RoundRow, RoundsQuery, RoundsWhich,
-    StatsChange, StoredEvent,
+    Batch, Change, Checkpoint, InboxQuery, InboxRow, ItemRow, LoopRow, NewEvent, OutboxRow, RoundRow, RoundsQuery,
+    RoundsWhich, StatsChange, StoredEvent,
 };
 pub use time::{
     Aged, AgedBefore, CLOCK_AHEAD, CLOCK_TAKEN, FlagRow, LoopFileRow, MemoryRow, ReceiptRow, ReceiptsQuery,
     ScheduleRow, SignalRow,
 };
 pub use verify::{Broken, VerifyReport};
+pub use words::{InboxKind, InboxRisk, ItemState, OutboxState};
 
 /// What every method of the store answers with: a boxed future, so that the trait can be an object.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -54,11 +59,20 @@ pub trait Store: Send + Sync {
     /// or (only after a lost connection, [`StoreErrorKind::Io`]) all of it.
     fn append(&self, batch: Batch) -> Answer<'_, i64>;
 
-    /// Extends the owner's lease. [`StoreErrorKind::Fenced`] means it was refused; every other error
-    /// means that nobody knows, and the owner goes on until a write is fenced.
+    /// Extends the leases of this process, where they run out. An error says nothing about them: a process goes on until a
+    /// write is fenced.
     fn renew(&self) -> Answer<'_, ()>;
 
-    /// Gives the ownership back and closes the connections. Writes after it answer
+    /// Gives one lease back that this opening took and has not given back: a start that fails gives back what it took.
+    fn release<'a>(&'a self, name: &'a str) -> Answer<'a, ()>;
+
+    /// All leases that somebody has, with what became of their processes; oldest first.
+    fn leases(&self) -> Answer<'_, Vec<RoundLease>>;
+
+    /// The other processes that have the store open for writing and are not gone; oldest first.
+    fn others(&self) -> Answer<'_, Vec<ProcessRow>>;
+
+    /// Gives all leases back and closes the connections. Writes after it answer
     /// [`StoreErrorKind::Closed`].
     fn close(&self) -> Answer<'_, ()>;
 
@@ -171,7 +185,4 @@ pub trait Store: Send + Sync {
     /// Copies the database, as it is at one moment, into a new file; also while another process writes. PostgreSQL's own tools
     /// do that for its databases: [`StoreErrorKind::Unsuitable`].
     fn copy_into<'a>(&'a self, path: &'a Path) -> Answer<'a, ()>;
-
-    /// Who owns the store, or owned it last.
-    fn owner(&self) -> Answer<'_, Option<OwnerRow>>;
 }

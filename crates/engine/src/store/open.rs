@@ -1,6 +1,7 @@
-//! Opening a store: for reading, or as its one owner. The order of the checks matters: nothing is written
-//! before the version is known and the file is sound, and nothing is migrated before it is ours.
+//! Opening a store: for reading, or for writing beside any number of others. The order of the checks matters: nothing is
+//! written before the version is known and the file is sound. One process creates or migrates, the others wait for it.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,34 +10,29 @@ use tokio::sync::Mutex;
 use super::conn::{Conn, Dialect, Outcome};
 use super::error::{During as _, StoreError, StoreErrorKind};
 use super::migrate::{self, Migration};
-use super::owner::{self, OwnerInfo};
 use super::postgres::PostgresPlace;
-use super::sqlite::{Access, Lock, SqlitePlace};
+use super::process::{self, ProcessInfo};
+use super::sqlite::{Access, ProcessLock, SqlitePlace};
 use super::verify;
 
 /// What the store is opened for.
 #[derive(Debug, Clone)]
 pub enum Mode {
-    /// To write: one owner at a time.
-    Own(OwnerInfo),
-    /// To look, also while an owner writes. Never creates, never migrates.
+    /// To write, beside others.
+    Write(ProcessInfo),
+    /// To look. Never creates, never migrates.
     Read,
 }
 
 /// The store in SQLite or PostgreSQL.
 pub struct SqlStore {
     pub(super) place: Place,
-    /// None in a store that is open for reading.
-    pub(super) ownership: Option<Ownership>,
+    /// The name of this opening; none in a store that is open for reading.
+    pub(super) instance: Option<String>,
+    /// How long leases last without renewal.
+    pub(super) lease: Duration,
     pub(super) writer: Mutex<Writer>,
     pub(super) reader: Mutex<Option<Conn>>,
-}
-
-/// What makes us the owner.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Ownership {
-    pub(super) fence: i64,
-    pub(super) lease: Duration,
 }
 
 /// The one connection that writes. It is taken out while it is used: a future that is dropped in the
@@ -44,9 +40,13 @@ pub(super) struct Ownership {
 #[derive(Default)]
 pub(super) struct Writer {
     pub(super) conn: Option<Conn>,
-    /// The system's lock, held for the life of the store.
-    pub(super) lock: Option<Lock>,
+    /// Says that this opening is alive, for as long as the store lives.
+    pub(super) lock: Option<ProcessLock>,
     pub(super) closed: bool,
+    /// The leases this opening took, with their fencing numbers.
+    pub(super) held: HashMap<String, i64>,
+    /// How often it wrote without events.
+    pub(super) writes: i64,
 }
 
 /// Where the database is.
@@ -98,34 +98,55 @@ impl SqlStore {
         Self::open_sqlite(Path::new(location), mode).await
     }
 
-    /// Opens an SQLite store; as owner also creates it, with its folder, if it is missing.
+    /// Opens an SQLite store; to write also creates it, with its folder, if it is missing.
     pub async fn open_sqlite(path: &Path, mode: Mode) -> Result<Self, StoreError> {
         let doing = || format!("open store `{}`", path.display());
         let place = SqlitePlace::new(path).during(doing)?;
         match mode {
             Mode::Read => read_sqlite(place).await,
-            Mode::Own(info) => own_sqlite(place, &info, migrate::ALL).await,
+            Mode::Write(info) => write_sqlite(place, &info, migrate::ALL).await,
         }
         .during(doing)
     }
 
-    /// Opens a PostgreSQL store; as owner also creates its tables in an empty database.
+    /// Opens a PostgreSQL store; to write also creates its tables in an empty database.
     pub async fn open_postgres(url: &str, mode: Mode) -> Result<Self, StoreError> {
         let place = PostgresPlace::new(url).during(|| "open the PostgreSQL store".into())?;
         let doing = || format!("open store `{}`", place.name());
         match mode {
             Mode::Read => read_postgres(&place).await,
-            Mode::Own(info) => own_postgres(&place, &info, migrate::ALL).await,
+            Mode::Write(info) => write_postgres(&place, &info, migrate::ALL).await,
         }
         .during(doing)
     }
 
-    fn reading(place: Place, reader: Conn) -> Self {
-        Self { place, ownership: None, writer: Mutex::default(), reader: Mutex::new(Some(reader)) }
+    /// Whether leases have to be renewed.
+    #[must_use]
+    pub fn is_leased(&self) -> bool {
+        matches!(self.place, Place::Postgres(_)) && self.instance.is_some()
     }
 
-    fn owning(place: Place, reader: Conn, writer: Writer, ownership: Ownership) -> Self {
-        Self { place, ownership: Some(ownership), writer: Mutex::new(writer), reader: Mutex::new(Some(reader)) }
+    pub(super) fn instance(&self) -> Outcome<&str> {
+        self.instance.as_deref().ok_or(StoreErrorKind::ReadOnly)
+    }
+
+    fn reading(place: Place, reader: Conn) -> Self {
+        let (writer, reader) = (Mutex::default(), Mutex::new(Some(reader)));
+        Self { place, instance: None, lease: Duration::ZERO, writer, reader }
+    }
+
+    /// Records this process and goes to work.
+    async fn writing_as(
+        place: Place,
+        reader: Conn,
+        mut conn: Conn,
+        instance: String,
+        lock: Option<ProcessLock>,
+        info: &ProcessInfo,
+    ) -> Outcome<Self> {
+        process::register(&mut conn, &place, &instance, info).await?;
+        let writer = Mutex::new(Writer { conn: Some(conn), lock, ..Writer::default() });
+        Ok(Self { place, instance: Some(instance), lease: info.lease, writer, reader: Mutex::new(Some(reader)) })
     }
 }
 
@@ -147,16 +168,25 @@ async fn read_sqlite(mut place: SqlitePlace) -> Outcome<SqlStore> {
     Ok(SqlStore::reading(Place::Sqlite(place), reader))
 }
 
-async fn own_sqlite(mut place: SqlitePlace, info: &OwnerInfo, all: &[Migration]) -> Outcome<SqlStore> {
+async fn write_sqlite(mut place: SqlitePlace, info: &ProcessInfo, all: &[Migration]) -> Outcome<SqlStore> {
     place.prepare_folder()?;
-    let lock = Some(place.lock(info).await?);
     if !place.present()? {
-        place.create().await?;
+        let _one = place.lock().await?;
+        if !place.present()? {
+            place.create().await?;
+        }
     }
     place.close_to_others()?;
     place.identify()?;
     let mut reader = place.connect(Access::Read).await?;
-    let version = ours(migrate::version(&mut reader, all).await?)?;
+    let mut version = ours(migrate::version(&mut reader, all).await?)?;
+    let one = match version < migrate::known(all) {
+        true => Some(place.lock().await?),
+        false => None,
+    };
+    if one.is_some() {
+        version = ours(migrate::version(&mut reader, all).await?)?;
+    }
     if place.is_small() {
         verify::quick(&mut reader).await?;
     }
@@ -164,11 +194,12 @@ async fn own_sqlite(mut place: SqlitePlace, info: &OwnerInfo, all: &[Migration])
     let mut conn = place.connect(Access::Write).await?;
     if version < migrate::known(all) {
         place.backup(&mut conn, version).await?;
+        migrate::run(&mut conn, all).await?;
     }
-    let fence = owner::take(&mut conn, info).await?;
-    migrate::run(&mut conn, all).await?;
-    let writer = Writer { conn: Some(conn), lock, closed: false };
-    Ok(SqlStore::owning(Place::Sqlite(place), reader, writer, Ownership { fence, lease: info.lease }))
+    drop(one);
+    place.clear_processes();
+    let (instance, lock) = place.announce()?;
+    SqlStore::writing_as(Place::Sqlite(place), reader, conn, instance, Some(lock), info).await
 }
 
 async fn read_postgres(place: &PostgresPlace) -> Outcome<SqlStore> {
@@ -179,19 +210,17 @@ async fn read_postgres(place: &PostgresPlace) -> Outcome<SqlStore> {
     Ok(SqlStore::reading(Place::Postgres(place.clone()), reader))
 }
 
-async fn own_postgres(place: &PostgresPlace, info: &OwnerInfo, all: &[Migration]) -> Outcome<SqlStore> {
+async fn write_postgres(place: &PostgresPlace, info: &ProcessInfo, all: &[Migration]) -> Outcome<SqlStore> {
     let mut conn = place.connect().await?;
     debug_assert_eq!(conn.dialect(), Dialect::Postgres);
-    if migrate::version(&mut conn, all).await? == 0 {
-        migrate::run(&mut conn, all).await?;
+    // One migrates, under a lock of the database; the others wait for it.
+    if migrate::version(&mut conn, all).await? > 0 {
+        verify::recent(&mut conn).await?;
     }
-    let mut reader = place.connect().await?;
-    verify::recent(&mut reader).await?;
-    let fence = owner::take(&mut conn, info).await?;
     migrate::run(&mut conn, all).await?;
-    let writer = Writer { conn: Some(conn), lock: None, closed: false };
-    let ownership = Ownership { fence, lease: info.lease };
-    Ok(SqlStore::owning(Place::Postgres(place.clone()), reader, writer, ownership))
+    let reader = place.connect().await?;
+    let instance = crate::random::nonce().map_err(|error| StoreErrorKind::Io(error.to_string()))?;
+    SqlStore::writing_as(Place::Postgres(place.clone()), reader, conn, instance, None, info).await
 }
 
 #[cfg(test)]
@@ -213,7 +242,7 @@ mod tests {
     }
 
     async fn own(path: &Path, all: &[Migration]) -> Outcome<SqlStore> {
-        own_sqlite(SqlitePlace::new(path)?, &OwnerInfo::current(1), all).await
+        write_sqlite(SqlitePlace::new(path)?, &ProcessInfo::current(1), all).await
     }
 
     #[tokio::test]

@@ -3,9 +3,10 @@
 
 use super::conn::{Arg, Column as _, Outcome, Row, args};
 use super::error::{During as _, StoreError, StoreErrorKind};
+use super::lease::RoundLease;
 use super::money::{CostRow, CostsQuery, LedgerRow, RaiseRow, SpendChange, SpendRow, SpendScope};
 use super::open::SqlStore;
-use super::owner::{self, OwnerRow};
+use super::process::ProcessRow;
 use super::reserve;
 use super::rows::{
     Batch, InboxQuery, InboxRow, ItemRow, LoopRow, OutboxRow, RoundRow, RoundsQuery, RoundsWhich, StoredEvent, Table,
@@ -15,7 +16,7 @@ use super::sqlite::Access;
 use super::time::{
     self, Aged, AgedBefore, FlagRow, LoopFileRow, MemoryRow, ReceiptRow, ReceiptsQuery, ScheduleRow, SignalRow,
 };
-use super::verify::{LEDGER_VERSION, TIME_VERSION, VerifyReport};
+use super::verify::{LEDGER_VERSION, SHARED_VERSION, TIME_VERSION, VerifyReport};
 use super::{Answer, Store};
 use std::path::Path;
 
@@ -49,7 +50,7 @@ impl SqlStore {
 
     /// Whether the store has come to a version: a reader meets one that was not migrated yet.
     async fn is_at(&self, version: i64) -> Result<bool, StoreError> {
-        if self.ownership.is_some() {
+        if self.instance.is_some() {
             return Ok(true);
         }
         let sql = "SELECT schema_version FROM meta WHERE id = 1".to_owned();
@@ -155,6 +156,28 @@ impl Store for SqlStore {
 
     fn renew(&self) -> Answer<'_, ()> {
         Box::pin(self.extend_lease())
+    }
+
+    fn release<'a>(&'a self, name: &'a str) -> Answer<'a, ()> {
+        Box::pin(self.give_back_lease(name))
+    }
+
+    fn leases(&self) -> Answer<'_, Vec<RoundLease>> {
+        Box::pin(async move {
+            match self.is_at(SHARED_VERSION).await? {
+                true => self.held_leases().await,
+                false => Ok(Vec::new()),
+            }
+        })
+    }
+
+    fn others(&self) -> Answer<'_, Vec<ProcessRow>> {
+        Box::pin(async move {
+            match self.is_at(SHARED_VERSION).await? {
+                true => self.living_others().await,
+                false => Ok(Vec::new()),
+            }
+        })
     }
 
     fn close(&self) -> Answer<'_, ()> {
@@ -376,12 +399,5 @@ impl Store for SqlStore {
     fn copy_into<'a>(&'a self, path: &'a Path) -> Answer<'a, ()> {
         let doing = move || format!("copy store `{}` into `{}`", self.place.name(), path.display());
         Box::pin(async move { self.place.copy_into(path).await.during(doing) })
-    }
-
-    fn owner(&self) -> Answer<'_, Option<OwnerRow>> {
-        Box::pin(async move {
-            let rows = self.fetch("owner", owner::READ.into(), &[], OwnerRow::read).await?;
-            Ok(rows.into_iter().find(|owner| owner.fence > 0))
-        })
     }
 }

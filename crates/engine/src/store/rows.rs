@@ -1,11 +1,16 @@
 //! The rows of the store, what a batch is made of, and how each row is spelled in SQL.
-//! The words inside (`phase`, `outcome`, `state`) belong to the round driver; nothing here reads them.
+//! Words with a meaning are types here; a word that no type knows is damage.
 
 use std::sync::LazyLock;
 
+use loopwright_core::outcome::RoundOutcome;
+use loopwright_core::round::RoundPhase;
+
 use super::conn::{Arg, Column, Outcome, Row};
+use super::lease::LeaseRequest;
 use super::money::{ItemSpend, LedgerRow, RaiseRow, Reserve, SpendChange};
 use super::time::{AgedBefore, FlagRow, LoopFileRow, MemoryRow, ReceiptRow, ScheduleRow, SignalRow};
+use super::words::{InboxKind, InboxRisk, ItemState, OutboxState};
 
 /// A row type with its table: columns have the names of the fields.
 pub(super) trait Table: Sized {
@@ -102,6 +107,23 @@ table! {
     hash: String,
 }
 
+table! {
+    /// How far a round went, in a chain of all of them.
+    Checkpoint in "checkpoints" by ["number"];
+    /// Its number, from 1.
+    number: i64,
+    /// The round.
+    round: String,
+    /// How many events the round had.
+    events: i64,
+    /// The hash of the last of them.
+    last_hash: String,
+    /// When, in milliseconds since 1970, by the writer's clock.
+    at_ms: i64,
+    /// SHA-256 over the checkpoint before it and all fields above.
+    hash: String,
+}
+
 /// One step of one round: what is written together or not at all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
@@ -128,6 +150,10 @@ impl Batch {
 /// A row that changes with a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
+    /// Takes a lease, with the next fencing number.
+    Lease(LeaseRequest),
+    /// The batch's round comes to rest: its lease is given back, and a checkpoint says how far it went.
+    LeaseEnd,
     /// Inserts the round or replaces it.
     Round(RoundRow),
     /// Inserts the outbox item or replaces it.
@@ -225,6 +251,15 @@ impl Change {
         if let Change::LoopFile(row) = self { Some(row) } else { None }
     }
 
+    pub(super) fn lease(&self) -> Option<&LeaseRequest> {
+        if let Change::Lease(request) = self { Some(request) } else { None }
+    }
+
+    /// Whether only the process that schedules may write it.
+    pub(super) fn is_scheduling(&self) -> bool {
+        matches!(self, Change::Schedule(_) | Change::Mark(_) | Change::Receipt(_))
+    }
+
     pub(super) fn schedule(&self) -> Option<&ScheduleRow> {
         if let Change::Schedule(row) = self { Some(row) } else { None }
     }
@@ -254,9 +289,9 @@ table! {
     /// The level it runs at.
     level: String,
     /// Where it stands.
-    phase: String,
+    phase: RoundPhase,
     /// How it ended.
-    outcome: Option<String>,
+    outcome: Option<RoundOutcome>,
     /// When it started.
     started_ms: i64,
     /// When it ended; none while it is open.
@@ -283,6 +318,14 @@ table! {
     cookie: Option<String>,
 }
 
+impl RoundRow {
+    /// How it ended, or where it stands, in a word.
+    #[must_use]
+    pub fn standing(&self) -> &'static str {
+        self.outcome.map_or(self.phase.word(), RoundOutcome::word)
+    }
+}
+
 table! {
     /// One item that is to leave the machine, or did.
     OutboxRow in "outbox" by ["id"];
@@ -300,8 +343,8 @@ table! {
     kind: String,
     /// What it is about.
     target: Option<String>,
-    /// `staged`, `waiting`, `claimed`, `sent`, `in-doubt`, `refused` or `quarantined`.
-    state: String,
+    /// Where it stands.
+    state: OutboxState,
     /// The candidate it belongs to.
     candidate: String,
     /// The item as JSON text.
@@ -331,10 +374,10 @@ table! {
     loop_name: String,
     /// The repository's id.
     repo: String,
-    /// `approval`, `in-doubt` or `item-failed`.
-    kind: String,
+    /// What is asked.
+    kind: InboxKind,
     /// How much is at stake.
-    risk: String,
+    risk: InboxRisk,
     /// The candidate an approval binds.
     candidate: Option<String>,
     /// One line for people.
@@ -356,8 +399,8 @@ table! {
     loop_name: String,
     /// The item's key.
     key: String,
-    /// `processed`, `failed` or `waiting`.
-    state: String,
+    /// What became of it.
+    state: ItemState,
     /// Failures in a row.
     failures: i64,
     /// The last round that worked on it.
@@ -386,7 +429,7 @@ table! {
     /// When the last one ran.
     last_run_ms: Option<i64>,
     /// How it ended.
-    last_outcome: Option<String>,
+    last_outcome: Option<RoundOutcome>,
     /// Which one it was.
     last_round: Option<String>,
 }

@@ -1,10 +1,9 @@
-//! The files of an SQLite store: folder, lock, creation, identity, connections.
+//! The files of an SQLite store: folder, locks, creation, identity, connections.
 //!
 //! The database file is never opened by anything but SQLite: closing any descriptor of it would drop
 //! SQLite's own locks of this process. Everything here asks by path (`stat`), and never recreates a file.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
-use std::io::{Read as _, Seek as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,7 +14,6 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use super::conn::{Conn, Outcome};
 use super::error::StoreErrorKind;
 use super::migrate;
-use super::owner::{OwnerInfo, OwnerRow};
 
 /// How long a writer waits for another one (a backup, a second tool) before it says so.
 const BUSY: Duration = Duration::from_secs(5);
@@ -27,8 +25,12 @@ const ROWS: usize = 512;
 const CACHE: &str = "-512";
 /// The smallest page that SQLite knows; a file is a whole number of them.
 const PAGE_MIN: u64 = 512;
-/// What a lock file may hold.
-const RECORD_MAX: u64 = 4096;
+/// How often, with a pause between, a lock is looked at before its answer is believed.
+const LOOKS: u32 = 50;
+/// The pause between two looks at the lock of a process.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+/// The pause between two tries to be the one that creates or migrates the store.
+const TRY_AGAIN: Duration = Duration::from_millis(100);
 
 /// What a connection may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -131,18 +133,62 @@ impl SqlitePlace {
         }
     }
 
-    /// Takes the system's lock beside the database; it is free the moment its process is dead.
-    pub(super) async fn lock(&self, info: &OwnerInfo) -> Outcome<Lock> {
-        let path = self.path.with_extension("lock");
-        let mut options = OpenOptions::new();
-        let mut file = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
-        if let Some(holder) = taken(&mut file).await? {
-            return Err(StoreErrorKind::Held(Box::new(holder)));
+    /// Takes the lock under which the store is created or migrated, and waits for whoever has it. Builds before version 5 hold
+    /// it for as long as they have the store open.
+    #[expect(clippy::disallowed_methods, reason = "a lock file has no event to wait for; at most 50 short waits")]
+    pub(super) async fn lock(&self) -> Outcome<Lock> {
+        let file = open_lock(&self.path.with_extension("lock"))?;
+        for _ in 0..LOOKS {
+            match file.try_lock() {
+                Ok(()) => return Ok(Lock(file)),
+                Err(TryLockError::WouldBlock) => tokio::time::sleep(TRY_AGAIN).await,
+                Err(TryLockError::Error(error)) => return Err(error.into()),
+            }
         }
-        file.set_len(0)?;
-        file.rewind()?;
-        file.write_all(record(&OwnerRow::of(info)).as_bytes())?;
-        Ok(Lock(file))
+        Err(StoreErrorKind::Busy("it creates or migrates the store, or is an older loopwright that has it open".into()))
+    }
+
+    /// The folder with one lock file for each process that has the store open for writing.
+    fn processes(&self) -> PathBuf {
+        self.folder().join("processes")
+    }
+
+    /// Takes the lock that says that this opening of the store is alive, under a name of its own.
+    pub(super) fn announce(&self) -> Outcome<(String, ProcessLock)> {
+        let folder = self.processes();
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        loop {
+            let instance = crate::random::nonce().map_err(|error| StoreErrorKind::Io(error.to_string()))?;
+            let path = folder.join(&instance);
+            let file = open_lock(&path)?;
+            // Somebody who clears up may have been faster, and has removed what nobody had locked yet.
+            let is_ours = file.try_lock().is_ok() && std::fs::metadata(&path).is_ok_and(|meta| is_same(&meta, &file));
+            if is_ours {
+                return Ok((instance, ProcessLock { path, file }));
+            }
+        }
+    }
+
+    /// Whether nobody holds the lock of an opening of the store: its process is gone, or has closed it.
+    pub(super) fn is_free(&self, instance: &str) -> Outcome<bool> {
+        match File::open(self.processes().join(instance)) {
+            Ok(file) => match file.try_lock_shared() {
+                Ok(()) => Ok(true),
+                Err(TryLockError::WouldBlock) => Ok(false),
+                Err(TryLockError::Error(error)) => Err(error.into()),
+            },
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Removes the lock files of processes that are gone; one that cannot be removed is met again at the next start.
+    pub(super) fn clear_processes(&self) {
+        for entry in std::fs::read_dir(self.processes()).into_iter().flatten().flatten() {
+            if File::open(entry.path()).is_ok_and(|file| file.try_lock().is_ok()) {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
     }
 
     /// Makes a new database whole under another name, then gives it its own: a crash leaves none or one.
@@ -224,27 +270,16 @@ fn remove(path: &Path) -> Outcome<()> {
     }
 }
 
-/// The lock file's text: one field a line.
-fn record(owner: &OwnerRow) -> String {
-    let OwnerRow { pid, host, boot_id, start_ticks, since_ms, .. } = owner;
-    format!("{pid}\n{boot_id}\n{start_ticks}\n{since_ms}\n{host}\n")
+fn open_lock(path: &Path) -> Outcome<File> {
+    let mut options = OpenOptions::new();
+    Ok(options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?)
 }
 
-fn parse_record(text: &str) -> Option<OwnerRow> {
-    let mut lines = text.lines();
-    let mut line = || lines.next();
-    Some(OwnerRow {
-        pid: line()?.parse().ok()?,
-        boot_id: line()?.to_owned(),
-        start_ticks: line()?.parse().ok()?,
-        since_ms: line()?.parse().ok()?,
-        host: line()?.to_owned(),
-        fence: 0,
-        lease_until_ms: 0,
-    })
+fn is_same(meta: &std::fs::Metadata, file: &File) -> bool {
+    file.metadata().is_ok_and(|own| (own.dev(), own.ino()) == (meta.dev(), meta.ino()))
 }
 
-/// The system's lock on a store, for as long as this lives.
+/// The lock under which a store is created or migrated, for as long as this lives.
 ///
 /// It is given back by name and not by closing the file alone: a process that is just being started has our open files
 /// until it becomes another program, and would keep the lock for that moment.
@@ -257,25 +292,29 @@ impl Drop for Lock {
     }
 }
 
-/// Takes the lock, or says who holds it. Between taking the lock and writing its record a holder shows none, or that of a
-/// dead one, and what a dead one was just starting keeps its lock for a moment: we try again rather than name the wrong process.
-#[expect(clippy::disallowed_methods, reason = "a lock file has no event to wait for; at most 50 short looks")]
-async fn taken(file: &mut File) -> Outcome<Option<OwnerRow>> {
-    let mut last = None;
-    for _ in 0..50 {
-        match file.try_lock() {
-            Ok(()) => return Ok(None),
-            Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(error)) => return Err(error.into()),
-        }
-        let mut text = String::new();
-        let read = file.rewind().and_then(|()| file.take(RECORD_MAX).read_to_string(&mut text));
-        last = read.ok().and_then(|_| parse_record(&text)).or(last);
-        match last {
-            Some(ref owner) if owner.lives_here() => break,
-            _ => tokio::time::sleep(Duration::from_millis(2)).await,
-        }
+/// The lock that says that an opening of the store is alive; its file goes with it.
+pub(super) struct ProcessLock {
+    path: PathBuf,
+    file: File,
+}
+
+impl Drop for ProcessLock {
+    fn drop(&mut self) {
+        // What cannot be removed is cleared up by the next process that opens the store.
+        let _ = std::fs::remove_file(&self.path);
+        let _ = self.file.unlock();
     }
-    let unknown = || OwnerRow::of(&OwnerInfo { pid: 0, host: "unknown".into(), ..OwnerInfo::current(0) });
-    Ok(Some(last.unwrap_or_else(unknown)))
+}
+
+/// Waits a moment for a lock that its process may just be letting go of: what a dead one was starting has its files until it
+/// becomes another program. True when the question was answered with yes.
+#[expect(clippy::disallowed_methods, reason = "a lock file has no event to wait for; at most 50 short looks")]
+pub(super) async fn soon(mut is_free: impl FnMut() -> Outcome<bool>) -> Outcome<bool> {
+    for _ in 0..LOOKS {
+        if is_free()? {
+            return Ok(true);
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+    Ok(false)
 }

@@ -2,10 +2,10 @@
 //! It repairs nothing.
 
 use super::chain;
-use super::conn::{Conn, Dialect, Outcome, args};
+use super::conn::{Conn, Dialect, Outcome, Row, args};
 use super::error::{During as _, StoreError, StoreErrorKind};
 use super::open::SqlStore;
-use super::rows::{StoredEvent, Table as _, select};
+use super::rows::{Checkpoint, StoredEvent, Table as _};
 use super::sqlite::Access;
 
 /// How many events a start checks, whatever the history.
@@ -44,20 +44,31 @@ pub struct Broken {
 /// The journal's end as the store recorded it.
 struct Head {
     seq: i64,
-    hash: String,
+    /// The end of the one chain that events of versions before 5 are in: number and hash.
+    old: (i64, String),
+    /// The last checkpoint: number and hash; none in a store of an earlier version.
+    checkpoint: Option<(i64, String)>,
 }
 
-/// Reads the head and compares it with the last event there is, in one statement: a writer may be at work.
+/// Reads the end and compares it with the last event there is, in one statement: a writer may be at work.
 async fn head(conn: &mut Conn) -> Outcome<Head> {
-    let sql = "SELECT seq, hash, (SELECT COALESCE(MAX(seq), 0) FROM events) FROM head WHERE id = 1";
-    let row = conn.row(sql, &[]).await?;
-    let row = row.ok_or_else(|| StoreErrorKind::Corrupt("the journal's head is missing".into()))?;
-    let (seq, last): (i64, i64) = (row.get(0)?, row.get(2)?);
+    let missing = || StoreErrorKind::Corrupt("the journal's head is missing".into());
+    let is_shared = version(conn).await? >= SHARED_VERSION;
+    let sql = match is_shared {
+        true => {
+            "SELECT head.seq, head.hash, (SELECT COALESCE(MAX(seq), 0) FROM events), journal.seq, journal.checkpoint, \
+             journal.hash FROM head JOIN journal ON journal.id = head.id WHERE head.id = 1"
+        }
+        false => "SELECT seq, hash, (SELECT COALESCE(MAX(seq), 0) FROM events), seq FROM head WHERE id = 1",
+    };
+    let row = conn.row(sql, &[]).await?.ok_or_else(missing)?;
+    let (last, seq): (i64, i64) = (row.get(2)?, row.get(3)?);
     if seq != last {
         let why = format!("the journal ends at event {last}, its head says {seq}");
         return Err(StoreErrorKind::Corrupt(why));
     }
-    Ok(Head { seq, hash: row.get(1)? })
+    let checkpoint = if is_shared { Some((row.get(4)?, row.get(5)?)) } else { None };
+    Ok(Head { seq, old: (row.get(0)?, row.get(1)?), checkpoint })
 }
 
 /// SQLite's own check of its pages, without comparing every index with its table.
@@ -81,28 +92,131 @@ async fn pages(conn: &mut Conn, pragma: &'static str) -> Outcome<()> {
 pub(super) async fn recent(conn: &mut Conn) -> Outcome<()> {
     let head = head(conn).await?;
     let from = (head.seq - RECENT).max(0);
-    // The hash of the event before the first link; the journal's beginning has a known one.
-    let mut hash = match conn.row("SELECT hash FROM events WHERE seq = $1", args![from]).await? {
-        Some(row) => row.get(0)?,
-        None => chain::GENESIS.to_owned(),
-    };
-    let page = select::<StoredEvent>("WHERE seq > $1 AND seq <= $2 ORDER BY seq");
-    let mut seq = from;
-    for row in conn.rows(page, args![from, head.seq]).await? {
-        let event = StoredEvent::read(&row)?;
-        if let Some(why) = chain::flaw(seq, &hash, &event) {
+    let mut walk = EventWalk { seq: from, hash: hash_at(conn, from).await? };
+    for row in conn.rows(page_of_events(), args![from, head.seq, RECENT]).await? {
+        let (event, prev) = read_linked(&row)?;
+        if let Some(why) = walk.step(&head, &event, prev) {
             return Err(StoreErrorKind::Corrupt(format!("{why} (round `{}`)", event.round)));
         }
-        (seq, hash) = (event.seq, event.hash);
     }
-    ends_at(&head, seq, &hash)
+    walk.ends(&head)?;
+    recent_checkpoints(conn, &head).await
 }
 
-fn ends_at(head: &Head, seq: i64, hash: &str) -> Outcome<()> {
-    if (head.seq, head.hash.as_str()) == (seq, hash) {
-        return Ok(());
+/// The hash of an event by its number; the journal's beginning has a known one.
+async fn hash_at(conn: &mut Conn, seq: i64) -> Outcome<String> {
+    let row = conn.row("SELECT hash FROM events WHERE seq = $1", args![seq]).await?;
+    row.map_or(Ok(chain::GENESIS.to_owned()), |row| row.get(0))
+}
+
+/// A page of events, each with the hash of the event before it in its round.
+fn page_of_events() -> String {
+    let columns: Vec<_> = StoredEvent::COLUMNS.iter().map(|column| format!("e.\"{column}\"")).collect();
+    format!(
+        "SELECT {}, (SELECT b.hash FROM events b WHERE b.round = e.round AND b.\"index\" = e.\"index\" - 1) \
+         FROM events e WHERE e.seq > $1 AND e.seq <= $2 ORDER BY e.seq LIMIT $3",
+        columns.join(", ")
+    )
+}
+
+fn read_linked(row: &Row) -> Outcome<(StoredEvent, Option<String>)> {
+    Ok((StoredEvent::read(row)?, row.get(StoredEvent::COLUMNS.len())?))
+}
+
+/// Where a walk along the events is.
+struct EventWalk {
+    seq: i64,
+    hash: String,
+}
+
+impl EventWalk {
+    /// Why `event` cannot be the next one, if so. `prev` is the hash of the event before it in its round.
+    fn step(&mut self, head: &Head, event: &StoredEvent, prev: Option<String>) -> Option<String> {
+        if event.seq != self.seq + 1 {
+            return Some(format!("event {} is missing", self.seq + 1));
+        }
+        let is_old = event.seq <= head.old.0;
+        let prev = match (is_old, event.index, prev) {
+            (true, ..) => std::mem::take(&mut self.hash),
+            (false, 0, _) => chain::GENESIS.to_owned(),
+            (false, _, Some(prev)) => prev,
+            (false, index, None) => return Some(format!("event {} of the round is missing", index - 1)),
+        };
+        if chain::link(&prev, event) != event.hash {
+            return Some(format!("event {} does not match its hash", event.seq));
+        }
+        (self.seq, self.hash) = (event.seq, event.hash.clone());
+        let is_old_end = event.seq == head.old.0 && event.hash != head.old.1;
+        is_old_end.then(|| format!("event {} is not the end of the old chain that was recorded", event.seq))
     }
-    Err(StoreErrorKind::Corrupt(format!("the journal's last hash, at event {seq}, is not its head's")))
+
+    fn ends(&self, head: &Head) -> Outcome<()> {
+        match self.seq == head.seq {
+            true => Ok(()),
+            false => Err(StoreErrorKind::Corrupt(format!("event {} is missing", self.seq + 1))),
+        }
+    }
+}
+
+/// A page of checkpoints, each with the hash of the event that it names.
+fn page_of_checkpoints() -> String {
+    let columns: Vec<_> = Checkpoint::COLUMNS.iter().map(|column| format!("c.\"{column}\"")).collect();
+    format!(
+        "SELECT {}, (SELECT e.hash FROM events e WHERE e.round = c.round AND e.\"index\" = c.events - 1) \
+         FROM checkpoints c WHERE c.number > $1 AND c.number <= $2 ORDER BY c.number LIMIT $3",
+        columns.join(", ")
+    )
+}
+
+/// Where a walk along the checkpoints is.
+struct CheckpointWalk {
+    number: i64,
+    hash: String,
+}
+
+impl CheckpointWalk {
+    /// Why the checkpoint of this row cannot be the next one, with its round, if so.
+    fn step(&mut self, row: &Row) -> Outcome<Option<(String, String)>> {
+        let checkpoint = Checkpoint::read(row)?;
+        let found: Option<String> = row.get(Checkpoint::COLUMNS.len())?;
+        let Checkpoint { number, events, .. } = checkpoint;
+        let why = if number != self.number + 1 {
+            Some(format!("checkpoint {} is missing", self.number + 1))
+        } else if chain::link_checkpoint(&self.hash, &checkpoint) != checkpoint.hash {
+            Some(format!("checkpoint {number} does not match its hash"))
+        } else {
+            match found {
+                Some(hash) if hash == checkpoint.last_hash => None,
+                Some(_) => Some(format!("event {} of the round is not the one of checkpoint {number}", events - 1)),
+                None => Some(format!("the round had {events} events at checkpoint {number}, and has fewer")),
+            }
+        };
+        (self.number, self.hash) = (number, checkpoint.hash);
+        Ok(why.map(|why| (why, checkpoint.round)))
+    }
+
+    fn ends(&self, number: i64, hash: &str) -> Outcome<()> {
+        if (self.number, self.hash.as_str()) == (number, hash) {
+            return Ok(());
+        }
+        let why = format!("the checkpoints end at {}, and not as the journal's head says, at {number}", self.number);
+        Err(StoreErrorKind::Corrupt(why))
+    }
+}
+
+/// Checks the last few checkpoints.
+async fn recent_checkpoints(conn: &mut Conn, head: &Head) -> Outcome<()> {
+    let Some((number, hash)) = &head.checkpoint else { return Ok(()) };
+    let from = (number - RECENT).max(0);
+    let before = conn.row("SELECT hash FROM checkpoints WHERE number = $1", args![from]).await?;
+    let before = before.map_or(Ok(chain::GENESIS.to_owned()), |row| row.get(0))?;
+    let mut walk = CheckpointWalk { number: from, hash: before };
+    for row in conn.rows(page_of_checkpoints(), args![from, *number, RECENT]).await? {
+        if let Some((why, round)) = walk.step(&row)? {
+            return Err(StoreErrorKind::Corrupt(format!("{why} (round `{round}`)")));
+        }
+    }
+    walk.ends(*number, hash)
 }
 
 impl SqlStore {
@@ -124,33 +238,54 @@ impl SqlStore {
     }
 }
 
-/// Walks the chain up to the head as it was at the beginning, then lets the database check its pages.
+/// Walks the chains up to the head as it was at the beginning, then lets the database check its pages.
 async fn walk(conn: &mut Conn, report: &mut VerifyReport, last: &mut Option<String>) -> Outcome<()> {
     let head = head(conn).await?;
-    let mut hash = chain::GENESIS.to_owned();
-    let page = select::<StoredEvent>("WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT $3");
+    let mut walk = EventWalk { seq: 0, hash: chain::GENESIS.to_owned() };
     while report.events < head.seq {
-        let rows = conn.rows(page.clone(), args![report.events, head.seq, PAGE]).await?;
+        let rows = conn.rows(page_of_events(), args![report.events, head.seq, PAGE]).await?;
         if rows.is_empty() {
             report.broken = Some(missing(report.events + 1, last.clone()));
             return Ok(());
         }
         for row in &rows {
-            let event = StoredEvent::read(row)?;
-            if let Some(why) = chain::flaw(report.events, &hash, &event) {
+            let (event, prev) = read_linked(row)?;
+            if let Some(why) = walk.step(&head, &event, prev) {
                 report.broken = Some(Broken { seq: Some(report.events + 1), round: Some(event.round), why });
                 return Ok(());
             }
-            (report.events, hash, *last) = (event.seq, event.hash, Some(event.round));
+            (report.events, *last) = (event.seq, Some(event.round));
         }
     }
-    ends_at(&head, report.events, &hash)?;
+    walk.ends(&head)?;
+    report.broken = all_checkpoints(conn, &head).await?;
+    if report.broken.is_some() {
+        return Ok(());
+    }
     pages(conn, "PRAGMA integrity_check(1)").await?;
     report.broken = match unbalanced(conn).await? {
         None => unmatched(conn).await?,
         flaw => flaw,
     };
     Ok(())
+}
+
+async fn all_checkpoints(conn: &mut Conn, head: &Head) -> Outcome<Option<Broken>> {
+    let Some((number, hash)) = &head.checkpoint else { return Ok(None) };
+    let mut walk = CheckpointWalk { number: 0, hash: chain::GENESIS.to_owned() };
+    while walk.number < *number {
+        let rows = conn.rows(page_of_checkpoints(), args![walk.number, *number, PAGE]).await?;
+        if rows.is_empty() {
+            break;
+        }
+        for row in &rows {
+            if let Some((why, round)) = walk.step(row)? {
+                return Ok(Some(Broken { seq: None, round: Some(round), why }));
+            }
+        }
+    }
+    walk.ends(*number, hash)?;
+    Ok(None)
 }
 
 async fn version(conn: &mut Conn) -> Outcome<i64> {
@@ -177,6 +312,8 @@ async fn unmatched(conn: &mut Conn) -> Outcome<Option<Broken>> {
 pub(super) const LEDGER_VERSION: i64 = 2;
 /// From this version on a store knows time.
 pub(super) const TIME_VERSION: i64 = 3;
+/// From this version on any number of processes write, and each round has its chain.
+pub(super) const SHARED_VERSION: i64 = 5;
 
 const TOKENS: &str = "input + output + cache_read + cache_write";
 

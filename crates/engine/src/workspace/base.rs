@@ -74,7 +74,7 @@ impl Workspaces {
     /// Imports and prepares a base unless that was done before.
     pub(super) async fn ready_base(&self, commit: &Oid) -> Result<ReadyBase, WorkspaceError> {
         // One import at a time: git would stumble over its own ref and shallow locks.
-        let _one = self.bases.lock().await;
+        let _one = self.lock_bases().await?;
         self.ready_alone(commit).await
     }
 

@@ -73,7 +73,7 @@ impl Workspaces {
 
     async fn copied(&self, workspace: &Workspace, branch: &str) -> Result<(), WorkspaceError> {
         let ready = {
-            let _one = self.bases.lock().await;
+            let _one = self.lock_bases().await?;
             let ready = self.ready_alone(&workspace.base).await?;
             self.full_pack(&ready).await?;
             ready

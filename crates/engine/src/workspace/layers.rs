@@ -90,7 +90,7 @@ impl Workspaces {
             pool::mark_used(&self.base_dir(commit))?;
             return Ok(layers);
         }
-        let _one = self.bases.lock().await;
+        let _one = self.lock_bases().await?;
         if let Some(layers) = self.known_layers(commit) {
             return Ok(layers);
         }

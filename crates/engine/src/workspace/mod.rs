@@ -47,11 +47,9 @@ mod untracked;
 mod warm;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
-use tokio::sync::Mutex;
 
 use crate::git::{EngineRepo, Git, GitError, Oid, UserRepo};
+use crate::shared_lock::{SharedGuard, SharedLock};
 
 pub(crate) use discard::{Leftovers, left_rounds, remove_left, take_leftovers};
 pub use files::Files;
@@ -65,13 +63,16 @@ pub(crate) use removal::as_ordinary_user;
 pub use sealed::{Change, ChangeStatus, Refusal, RefusedPath, SealLimits, Sealed};
 pub use snapshot::{Snapshot, SnapshotKind};
 
-/// All workspaces of one repository. Clones share one lock for the preparation of bases.
+/// The file of the lock under which bases are prepared and removed, in a state folder.
+pub(crate) const BASES_LOCK: &str = "bases.lock";
+
+/// All workspaces of one repository. All of a state folder share one lock for the preparation of bases.
 #[derive(Debug, Clone)]
 pub struct Workspaces {
     root: PathBuf,
     repo: UserRepo,
     engine: EngineRepo,
-    bases: Arc<Mutex<()>>,
+    bases: SharedLock,
 }
 
 /// How a round gets its files.
@@ -200,13 +201,19 @@ impl Workspaces {
             private_dir(&path).map_err(io("create", &path))?;
         }
         let engine = EngineRepo::open(git, root.join("engine.git"), repo.format).await?;
-        Ok(Self { root, repo, engine, bases: Arc::default() })
+        let bases = SharedLock::new(state.join(BASES_LOCK));
+        Ok(Self { root, repo, engine, bases })
     }
 
     /// The same, preparing bases under a lock that others hold too.
     #[must_use]
-    pub fn sharing(self, bases: Arc<tokio::sync::Mutex<()>>) -> Self {
+    pub fn sharing(self, bases: SharedLock) -> Self {
         Self { bases, ..self }
+    }
+
+    /// Takes the lock under which bases are prepared and removed, by one process at a time.
+    async fn lock_bases(&self) -> Result<SharedGuard, WorkspaceError> {
+        self.bases.lock().await.map_err(io("lock", self.bases.path()))
     }
 
     /// The engine's repository, for reading sealed trees and naming commits.

@@ -45,7 +45,7 @@ impl Workspaces {
         if disk::has_room(&self.root).is_ok() {
             return Ok(());
         }
-        let _one = self.bases.lock().await;
+        let _one = self.lock_bases().await?;
         let mut goes = unneeded(&self.root, 0);
         goes.retain(|path| *path != self.base_dir(base));
         goes.extend(list(&self.root.join("warm")).iter().flat_map(|of| list(of)).filter(|slot| is_ours(slot)));

@@ -93,7 +93,7 @@ async fn what_an_event_is_about_is_tried_again_after_a_failure_of_ours_until_a_p
     assert_eq!(rounds.len(), 3, "{rounds:?}");
     assert!(rounds.iter().all(|round| round.item.as_deref() == Some("run-7@1")), "{rounds:?}");
     let open = show.engine.store().inbox(InboxQuery::Open(9)).await.expect("inbox");
-    let asked: Vec<_> = open.iter().map(|row| row.kind.as_str()).collect();
+    let asked: Vec<_> = open.iter().map(|row| row.kind.word()).collect();
     assert_eq!(asked, ["item-failed"], "the loop itself goes on with others: {open:?}");
     let other = SignalRow { item: Some("run-8@1".to_owned()), ..event(&stage, "d2") };
     stage.troop.troupe.play("look", Play::Report);

@@ -15,18 +15,21 @@ async fn a_daemon_whose_store_was_taken_over_cancels_everything_and_ends_with_th
     show.ear.hears("started hangs").await;
     // Another engine takes over, as it may when the lease has run out.
     let mut other = sqlx::PgConnection::connect(&url).await.expect("a connection");
-    sqlx::query("UPDATE owner SET fence = fence + 1").execute(&mut other).await.expect("the fence");
+    sqlx::query("UPDATE leases SET fence = fence + 1 WHERE name = 'dispatcher'")
+        .execute(&mut other)
+        .await
+        .expect("the fence");
     stage.at(2 * HOUR);
     show.ear.hears("fenced").await;
     let (ended, lines) = show.end().await;
-    assert!(matches!(&ended, Ended::Fenced(why) if why.contains("another owner")), "{ended:?} {lines:?}");
+    assert!(matches!(&ended, Ended::Fenced(why) if why.contains("another process")), "{ended:?} {lines:?}");
     let rounds = sqlx::query("SELECT id FROM rounds").fetch_all(&mut other).await.expect("rounds");
     assert_eq!(rounds.len(), 1, "nothing was started for `next`");
 }
 
 /// When the lease ends, by the database.
 async fn lease(other: &mut sqlx::PgConnection) -> i64 {
-    let row = sqlx::query("SELECT lease_until_ms FROM owner").fetch_one(other).await.expect("the owner");
+    let row = sqlx::query("SELECT lease_until_ms FROM processes").fetch_one(other).await.expect("the process");
     row.get("lease_until_ms")
 }
 
@@ -38,7 +41,10 @@ async fn a_daemon_renews_its_lease_again_and_again() {
     let mut other = sqlx::PgConnection::connect(&url).await.expect("a connection");
     let mut minutes = 0;
     for time in 1..=3 {
-        sqlx::query("UPDATE owner SET lease_until_ms = 1").execute(&mut other).await.expect("it is about to run out");
+        sqlx::query("UPDATE processes SET lease_until_ms = 1")
+            .execute(&mut other)
+            .await
+            .expect("it is about to run out");
         let renewed = async {
             while lease(&mut other).await == 1 {
                 minutes += 1;

@@ -108,7 +108,11 @@ async fn a_round_that_its_provider_keeps_from_work_goes_on_at_the_reset_also_aft
     show.ear.hears("ended look reported").await;
     show.settled().await;
     let rounds = show.rounds().await;
-    assert_eq!((rounds.len(), rounds[0].outcome.as_deref()), (1, Some("reported")), "the same round: {rounds:?}");
+    assert_eq!(
+        (rounds.len(), rounds[0].outcome),
+        (1, Some(loopwright_core::outcome::RoundOutcome::Reported)),
+        "the same round: {rounds:?}"
+    );
     show.close().await;
 }
 
@@ -137,7 +141,8 @@ async fn a_round_that_could_not_go_on_beside_another_does_when_that_has_ended() 
     show.ear.hears("ended look reported").await;
     show.settled().await;
     let outcomes: Vec<_> = show.rounds().await.into_iter().map(|round| round.outcome).collect();
-    assert_eq!(outcomes, [Some("reported".to_owned()), Some("reported".to_owned())], "both have ended");
+    let reported = Some(loopwright_core::outcome::RoundOutcome::Reported);
+    assert_eq!(outcomes, [reported, reported], "both have ended");
     show.close().await;
 }
 
@@ -223,8 +228,8 @@ async fn proposals_that_were_open_before_a_restart_hold_a_loop_back_after_it() {
             round: round.id.clone(),
             loop_name: round.loop_name.clone(),
             repo: round.repo.clone(),
-            kind: "approval".to_owned(),
-            risk: "low".to_owned(),
+            kind: loopwright::store::InboxKind::Approval,
+            risk: loopwright::store::InboxRisk::Low,
             candidate: None,
             summary: "look at it".to_owned(),
             created_ms: T0,

@@ -14,10 +14,10 @@ async fn a_panic_of_one_agent_fails_its_round_with_its_words_and_nothing_else() 
     show.settled().await;
     let rounds = show.rounds().await;
     let mad = rounds.iter().find(|round| round.loop_name == "mad").expect("its round is on record");
-    assert_eq!(mad.outcome.as_deref(), Some(RoundOutcome::Failed.word()));
+    assert_eq!(mad.outcome, Some(RoundOutcome::Failed));
     assert!(mad.summary.contains("lost its head"), "{}", mad.summary);
     let sane = rounds.iter().find(|round| round.loop_name == "sane").expect("the other ran");
-    assert_eq!(sane.outcome.as_deref(), Some("reported"));
+    assert_eq!(sane.outcome, Some(RoundOutcome::Reported));
     stage.troop.troupe.play("mad", Play::Report);
     stage.at(2 * HOUR);
     show.ear.hears("ended mad reported").await;
@@ -55,7 +55,10 @@ async fn a_loop_that_pauses_itself_before_its_first_round_asks_too() {
         let open = show.engine.store().inbox(loopwright::store::InboxQuery::Open(10)).await.expect("inbox");
         open.into_iter().map(|row| (row.kind, row.round, row.loop_name)).collect::<Vec<_>>()
     };
-    assert_eq!(asked(&show).await, [("loop-paused".to_owned(), String::new(), "bent".to_owned())]);
+    assert_eq!(
+        asked(&show).await,
+        [(loopwright::store::InboxKind::LoopPaused.to_owned(), String::new(), "bent".to_owned())]
+    );
     show.close().await;
     let show = stage.open().await;
     show.daemon.resume(&stage.key("bent"), "ada").await.expect("resumed");
@@ -76,13 +79,13 @@ async fn the_same_failure_three_times_pauses_the_loop_and_asks() {
     show.ear.hears("asked look").await;
     show.settled().await;
     let open = show.engine.store().inbox(loopwright::store::InboxQuery::Open(10)).await.expect("inbox");
-    assert_eq!(open.iter().filter(|row| row.kind == "loop-paused").count(), 1, "{open:?}");
+    assert_eq!(open.iter().filter(|row| row.kind == loopwright::store::InboxKind::LoopPaused).count(), 1, "{open:?}");
     stage.at(24 * HOUR);
     show.ear.hears("kept look paused").await;
     stage.troop.troupe.play("look", Play::Report);
     show.daemon.resume(&stage.key("look"), "ada").await.expect("resumed");
     let open = show.engine.store().inbox(loopwright::store::InboxQuery::Open(10)).await.expect("inbox");
-    assert!(open.iter().all(|row| row.kind != "loop-paused"), "{open:?}");
+    assert!(open.iter().all(|row| row.kind != loopwright::store::InboxKind::LoopPaused), "{open:?}");
     stage.at(30 * HOUR);
     show.ear.hears("ended look reported").await;
     show.close().await;

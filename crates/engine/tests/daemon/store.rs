@@ -167,16 +167,16 @@ async fn silence_is_a_no_at_its_moment_also_when_that_cannot_be_written_at_once(
     let phase = async |show: &Show| show.engine.store().round(&waiting.round).await.expect("read").expect("it").phase;
     stage.at(HOUR - 1);
     show.daemon.snapshot().await.expect("at work");
-    assert_eq!(phase(&show).await, "waiting", "there is time left");
+    assert_eq!(phase(&show).await, loopwright_core::round::RoundPhase::Waiting, "there is time left");
     faults.before.store(1, Ordering::SeqCst);
     stage.at(HOUR);
     show.ear.hears("expired {").await;
-    assert_eq!(phase(&show).await, "waiting", "it could not be written");
+    assert_eq!(phase(&show).await, loopwright_core::round::RoundPhase::Waiting, "it could not be written");
     show.ear.hears(&format!("sleeps {}", HOUR + 5_000)).await;
     stage.at(HOUR + MINUTE);
     let told = show.ear.hears("expired {").await;
     assert!(told.contains("rejected"), "{told}");
-    assert_eq!(phase(&show).await, "ended");
+    assert_eq!(phase(&show).await, loopwright_core::round::RoundPhase::Ended);
     show.close().await;
 }
 
@@ -232,7 +232,7 @@ async fn an_answer_that_breaks_off_is_gone_on_with_by_the_running_daemon() {
     stage.at(MINUTE);
     show.ear.hears("ended look shipped").await;
     show.settled().await;
-    assert_eq!(show.rounds().await[0].outcome.as_deref(), Some("shipped"));
+    assert_eq!(show.rounds().await[0].outcome, Some(loopwright_core::outcome::RoundOutcome::Shipped));
     let pulls = std::fs::read_dir(stage.world.forge().join("pulls")).expect("pulls").count();
     assert_eq!(pulls, 1, "once");
     // A yes that never became durable leaves the question as it is.
@@ -244,7 +244,10 @@ async fn an_answer_that_breaks_off_is_gone_on_with_by_the_running_daemon() {
     stage.at(2 * MINUTE);
     show.ear.hears("ended look").await;
     show.settled().await;
-    assert_eq!(show.engine.store().round(&second.round).await.expect("read").expect("a round").phase, "waiting");
+    assert_eq!(
+        show.engine.store().round(&second.round).await.expect("read").expect("a round").phase,
+        loopwright_core::round::RoundPhase::Waiting
+    );
     show.engine.approve(&second.round, &candidate, "ada", &bind).await.expect("it can be said again");
     show.close().await;
 }

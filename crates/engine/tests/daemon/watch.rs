@@ -82,7 +82,12 @@ async fn over_budget(stage: &Stage) -> (Show, String) {
     stage.at(9 * HOUR);
     show.ear.hears("ended look over-budget").await;
     show.settled().await;
-    let row = show.rounds().await.into_iter().find(|row| row.phase == "suspended").expect("a suspended round");
+    let row = show
+        .rounds()
+        .await
+        .into_iter()
+        .find(|row| row.phase == loopwright_core::round::RoundPhase::Suspended)
+        .expect("a suspended round");
     (show, row.id)
 }
 
@@ -91,7 +96,7 @@ async fn comes_to_its_end(show: &mut Show, round: &str) {
         show.ear.hears("ended look").await;
     }
     let row = show.engine.store().round(round).await.expect("read").expect("a round");
-    assert_eq!(row.outcome.as_deref(), Some("reported"), "{row:?}");
+    assert_eq!(row.outcome, Some(loopwright_core::outcome::RoundOutcome::Reported), "{row:?}");
 }
 
 #[tokio::test]
@@ -105,7 +110,7 @@ async fn round_without_room_in_its_day_goes_on_by_itself_on_the_next() {
     show.settled().await;
     assert_eq!(show.rounds().await.len(), 2, "a day without room has no other round");
     let row = show.engine.store().round(&round).await.expect("read").expect("a round");
-    assert_eq!(row.phase, "suspended", "the day is not over");
+    assert_eq!(row.phase, loopwright_core::round::RoundPhase::Suspended, "the day is not over");
     stage.at(24 * HOUR + MINUTE);
     comes_to_its_end(&mut show, &round).await;
     show.close().await;

@@ -3,6 +3,7 @@
 
 use super::cover::Stretch;
 use super::faults::Site;
+use super::foreground::Foreground;
 use super::life::STILL;
 use super::story::Story;
 use loopwright::clock::Clock as _;
@@ -33,6 +34,12 @@ impl Story {
         }
         if may(self, Site::ByHand) {
             self.by_hand();
+        }
+        if may(self, Site::Foreground) {
+            let (_, spec) = self.any_loop();
+            // One that is there is killed, wherever it is.
+            self.foreground = None;
+            self.foreground = Some(Foreground::start(&self.state, &self.world, spec)?);
         }
         self.answer_one()
     }
@@ -157,7 +164,7 @@ impl Story {
 
     fn questions(&self) -> Vec<InboxRow> {
         let asked = self.life().look(self.life().engine.store().inbox(InboxQuery::Open(100)));
-        asked.unwrap_or_default().into_iter().filter(|row| row.kind != "loop-paused").collect()
+        asked.unwrap_or_default().into_iter().filter(|row| row.kind.word() != "loop-paused").collect()
     }
 
     /// A person answers a question, now and then, and rather while the loop is at work again.

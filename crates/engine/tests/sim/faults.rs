@@ -46,6 +46,8 @@ pub(crate) enum Site {
     Events,
     EventsTwice,
     ByHand,
+    /// A person starts a round in a process of its own, and may kill it.
+    Foreground,
 }
 
 /// Faults; each is active in a quarter of the runs.
@@ -69,8 +71,16 @@ const FAULTS: [Site; 17] = [
     Site::TakenOver,
 ];
 /// What is no fault, and is active in half of them.
-const ACTS: [Site; 7] =
-    [Site::CadenceEdited, Site::Reloads, Site::Pauses, Site::Stops, Site::Events, Site::EventsTwice, Site::ByHand];
+const ACTS: [Site; 8] = [
+    Site::CadenceEdited,
+    Site::Reloads,
+    Site::Pauses,
+    Site::Stops,
+    Site::Events,
+    Site::EventsTwice,
+    Site::ByHand,
+    Site::Foreground,
+];
 
 /// What happens in a run.
 pub(crate) struct Faults {

@@ -10,7 +10,7 @@
 //!
 //! | promise | here | elsewhere |
 //! |---|---|---|
-//! | P1 once per occurrence | a round, a receipt and an event are had once; rounds of a loop do not overlap, in the journal (`oracle`) and by their agents (`agent`); of two engines one writes (`story`) | on PostgreSQL: `daemon/fenced.rs` |
+//! | P1 once per occurrence | a round, a receipt and an event are had once; rounds of a loop do not overlap, in the journal (`oracle`) and by their agents (`agent`); of two engines one schedules, and a round in the foreground keeps its loop's place (`story`) | on PostgreSQL: `daemon/fenced.rs` |
 //! | P2 record before effect | an agent is started for a start that is on record (`agent`); the chain is whole (`oracle`); pauses, stops and events that were acknowledged are there after every crash (`said`) | torn pages: `store/files.rs` |
 //! | P3 one door | the forge shows what is recorded as sent, once, after a yes (`oracle`) | every call of a delivery: `sweep` |
 //! | P4 same tree | what was shipped is the tree that passed (`oracle`) | spec and gate files: `gates.rs`, the hostile suite |
@@ -30,6 +30,7 @@ mod cover;
 mod dice;
 mod faults;
 mod fleet;
+mod foreground;
 mod ground;
 mod life;
 mod money;

@@ -126,7 +126,7 @@ pub(crate) async fn examine(
     tally.delivered += delivered(store, world, &rounds, forge).await?;
     tally.rounds += rounds.len() as u64;
     for round in &rounds {
-        *tally.outcomes.entry(round.outcome.clone().unwrap_or_default()).or_default() += 1;
+        *tally.outcomes.entry(round.standing().to_owned()).or_default() += 1;
     }
     Ok(())
 }
@@ -142,7 +142,8 @@ fn rounds_end(rounds: &[RoundRow], world: &World) -> Result<(), String> {
         if !occurrences.insert((&round.loop_name, &round.occurrence)) {
             return Err(format!("P1: two rounds for one occurrence: {round:?}"));
         }
-        let is_success = matches!(round.outcome.as_deref(), Some("shipped" | "reported" | "nothing-to-do"));
+        let is_success =
+            matches!(round.outcome.map(|outcome| outcome.word()), Some("shipped" | "reported" | "nothing-to-do"));
         if is_success && spoilt.contains(&round.id) {
             return Err(format!("P5: its agent failed or its checker said no, and it passed: {round:?}"));
         }
@@ -172,7 +173,7 @@ async fn histories(engine: &Engine, rounds: &[RoundRow]) -> Result<(), String> {
         told.insert(round.id.clone(), format!("{} ({})", round.occurrence, kinds.join(", ")));
         let read = engine.recorded(&round.id).await.map_err(|why| format!("P12: a history does not replay: {why}"))?;
         let outcome = read.round.outcome().map(|outcome| outcome.word());
-        if outcome != round.outcome.as_deref() {
+        if outcome != round.outcome.map(|outcome| outcome.word()) {
             return Err(format!("P12: the history says {outcome:?}, and the row {round:?}"));
         }
     }
@@ -230,7 +231,7 @@ async fn delivered(store: &dyn Store, world: &World, rounds: &[RoundRow], forge:
     let (mut sent, mut unsure) = (0, 0);
     for round in rounds {
         for item in store.outbox(&round.id).await.map_err(unread)? {
-            match item.state.as_str() {
+            match item.state.word() {
                 "sent" => sent += 1,
                 "in-doubt" => unsure += 1,
                 "staged" | "claimed" | "waiting" => return Err(format!("P3: the round is over and has {item:?}")),
@@ -241,7 +242,7 @@ async fn delivered(store: &dyn Store, world: &World, rounds: &[RoundRow], forge:
                 return Err(format!("P3: sent without a person's yes: {item:?}"));
             }
         }
-        if round.outcome.as_deref() == Some("shipped") {
+        if round.outcome.map(|outcome| outcome.word()) == Some("shipped") {
             same_tree(&forge.join("repo.git"), round)?;
         }
     }

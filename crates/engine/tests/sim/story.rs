@@ -4,6 +4,7 @@ use super::cover::{self, Stretch};
 use super::dice::Dice;
 use super::faults::Site;
 use super::fleet::{MINUTE_MS, World};
+use super::foreground::Foreground;
 use super::ground::ground;
 use super::life::{self, AT_LAST, Life, STILL, Settled};
 use super::oracle::{self, Tally};
@@ -30,6 +31,8 @@ pub(super) struct Story {
     limit_dice: Dice,
     pub(super) dice: Dice,
     life: Option<Life>,
+    /// A round in the foreground beside it.
+    pub(super) foreground: Option<Foreground>,
     pub(super) said: Said,
     pub(super) signals: u64,
     /// The latest moment the clock ever showed.
@@ -71,6 +74,7 @@ impl Story {
             has_leapt: false,
             looked: None,
             life: None,
+            foreground: None,
             said: Said::default(),
             stretches,
             state,
@@ -208,20 +212,22 @@ impl Story {
         kept
     }
 
-    /// Another engine on the same state is told who has it.
+    /// Another process on the same state may not schedule.
     fn second_daemon(&mut self) -> Result<(), String> {
         let settings = life::settings(&self.state, &self.world, Seam::none());
-        match self.life().look(Engine::open(settings)) {
-            Ok(_) => Err("P1: two engines own one store".to_owned()),
-            Err(_) => Ok(()),
-        }
+        self.life().look(async {
+            let engine = Engine::open(settings).await.map_err(|why| format!("P9: no second engine opens: {why}"))?;
+            let leased = engine.lease_dispatcher().await;
+            engine.close().await.map_err(|why| format!("close: {why}"))?;
+            if leased.is_ok() { Err("P1: two processes schedule one store".to_owned()) } else { Ok(()) }
+        })
     }
 
-    /// Another engine gets the store while this one stands still, as it may when a lease has run out; here the lock's file is
+    /// Another process takes over while this one stands still, as it may when a lease has run out; here the locks' files are
     /// gone. When the old one goes on, it can neither write nor promise anything.
     fn taken_over(&mut self) -> Result<(), String> {
         self.tally.lives += 1;
-        std::fs::remove_file(self.state.join("store.lock")).map_err(|why| format!("the lock's file: {why}"))?;
+        std::fs::remove_dir_all(self.state.join("processes")).map_err(|why| format!("the locks' files: {why}"))?;
         let new = self.begin()?;
         let old = self.life.replace(new).expect("there is always a process");
         let kept = old.world.own.door.kept();
@@ -240,6 +246,7 @@ impl Story {
     /// Nothing goes wrong any more: everything that is due or waits comes to its end.
     fn come_to_rest(&mut self) -> Result<(), String> {
         self.world.faults.end();
+        self.foreground = None;
         let (dawn_ms, seen_ms) = (self.world.clock.now_ms(), self.seen_ms);
         self.set(seen_ms.max(dawn_ms));
         self.reborn()?;

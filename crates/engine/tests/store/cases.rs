@@ -4,9 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loopwright::store::{
-    Ceiling, Change, CostsBy, CostsQuery, InboxQuery, Mode, NewEvent, RaiseRow, Reserve, RoundRow, RoundsQuery,
-    RoundsWhich, SpendChange, SpendScope, SqlStore, Store as _, StoreError, StoreErrorKind,
+    Ceiling, Change, CostsBy, CostsQuery, DISPATCHER, InboxQuery, Mode, NewEvent, OutboxState, RaiseRow, Reserve,
+    RoundRow, RoundsQuery, RoundsWhich, SpendChange, SpendScope, SqlStore, Store as _, StoreError, StoreErrorKind,
 };
+
+use loopwright_core::outcome::RoundOutcome;
+use loopwright_core::round::RoundPhase;
 
 use super::place::Place;
 use super::rows::*;
@@ -19,7 +22,7 @@ pub(crate) async fn appended_events_and_rows_read_back(place: Place) {
     let store = place.own().await;
     let row = round("r1", 10);
     let changes = [
-        Change::Outbox(outbox("o1", "r1", 0, "staged")),
+        Change::Outbox(outbox("o1", "r1", 0, OutboxState::Staged)),
         Change::Inbox(question("q1", "r1")),
         Change::Round(row.clone()),
         Change::Item(item("issue-7", 2)),
@@ -33,7 +36,7 @@ pub(crate) async fn appended_events_and_rows_read_back(place: Place) {
     assert_eq!(store.round("r1").await.expect("round"), Some(row.clone()));
     assert_eq!(store.round("none").await.expect("round"), None);
     assert_eq!(store.open_rounds().await.expect("open"), [row]);
-    assert_eq!(store.outbox("r1").await.expect("outbox"), [outbox("o1", "r1", 0, "staged")]);
+    assert_eq!(store.outbox("r1").await.expect("outbox"), [outbox("o1", "r1", 0, OutboxState::Staged)]);
     assert_eq!(store.inbox(InboxQuery::Open(9)).await.expect("inbox"), [question("q1", "r1")]);
     assert_eq!(store.inbox_item("q1").await.expect("item"), Some(question("q1", "r1")));
     assert_eq!(store.item("repo-1", "fix", "issue-7").await.expect("item"), Some(item("issue-7", 2)));
@@ -42,8 +45,6 @@ pub(crate) async fn appended_events_and_rows_read_back(place: Place) {
     let asked = ["r1", "none"].map(str::to_owned);
     assert_eq!(store.first_events(&asked).await.expect("first events"), events[..1]);
     assert_eq!(store.first_events(&[]).await.expect("nothing"), []);
-    let owner = store.owner().await.expect("owner").expect("an owner");
-    assert_eq!((owner.pid, owner.fence), (i64::from(std::process::id()), 1));
 }
 
 pub(crate) async fn rows_are_replaced_and_counters_added(place: Place) {
@@ -52,12 +53,15 @@ pub(crate) async fn rows_are_replaced_and_counters_added(place: Place) {
     let first = [
         Change::Round(row.clone()),
         Change::Stats(stats(1, Some("r1"))),
-        Change::Outbox(outbox("o1", "r1", 0, "staged")),
+        Change::Outbox(outbox("o1", "r1", 0, OutboxState::Staged)),
     ];
     store.append(with(batch("r1", 0, "started"), first)).await.expect("append");
-    (row.phase, row.ended_ms, row.outcome) = ("ended".into(), Some(20), Some("shipped".into()));
-    let second =
-        [Change::Round(row.clone()), Change::Stats(stats(2, None)), Change::Outbox(outbox("o1", "r1", 0, "sent"))];
+    (row.phase, row.ended_ms, row.outcome) = (RoundPhase::Ended, Some(20), Some(RoundOutcome::Shipped));
+    let second = [
+        Change::Round(row.clone()),
+        Change::Stats(stats(2, None)),
+        Change::Outbox(outbox("o1", "r1", 0, OutboxState::Sent)),
+    ];
     store.append(with(batch("r1", 1, "ended"), second)).await.expect("append");
     assert_eq!(store.round("r1").await.expect("round"), Some(row));
     assert_eq!(store.open_rounds().await.expect("open"), []);
@@ -90,33 +94,114 @@ pub(crate) async fn failed_batch_leaves_nothing_behind(place: Place) {
 
 pub(crate) async fn writer_with_a_stale_fence_is_refused(place: Place) {
     let store = place.own().await;
-    store.append(batch("r1", 0, "started")).await.expect("append");
-    place.tamper("UPDATE owner SET fence = fence + 1").await.expect("another owner");
-    let fenced = StoreErrorKind::Fenced { ours: 1, found: 2 };
+    store.append(with(batch("r1", 0, "started"), [lease("r1")])).await.expect("append");
+    place.tamper("UPDATE leases SET fence = fence + 1").await.expect("another process");
+    let fenced = StoreErrorKind::Fenced { name: "r1".into(), ours: 1, found: 2 };
     assert_eq!(kind(store.append(batch("r1", 1, "made")).await), fenced);
-    assert_eq!(kind(store.renew().await), fenced);
+    let rows = loopwright::store::Batch { events: vec![], ..batch("r1", 1, "") };
+    let rows = with(rows, [Change::Item(item("issue-7", 1))]);
+    assert_eq!(kind(store.append(rows).await), fenced, "rows of a round are guarded as well");
+    store.renew().await.expect("a renewal says nothing about it");
     assert_eq!(store.events("r1").await.expect("events").len(), 1);
+    assert_eq!(store.item("repo-1", "fix", "issue-7").await.expect("item"), None);
 }
 
-pub(crate) async fn second_owner_is_refused_with_the_holders_pid_and_start(place: Place) {
-    let store = place.own().await;
-    let Err(refused) = place.try_own(Duration::ZERO).await else { panic!("two owners") };
-    let StoreErrorKind::Held(holder) = &refused.kind else { panic!("{refused}") };
-    assert_eq!(holder.pid, i64::from(std::process::id()));
-    let wanted = format!("held by process {} on {} since 2023-11-14T22:13:20Z", holder.pid, holder.host);
-    assert!(refused.to_string().contains(&wanted), "{refused}");
-    store.renew().await.expect("the first one still owns it");
-    store.append(batch("r1", 0, "started")).await.expect("the first one still writes");
+pub(crate) async fn round_of_a_living_process_is_refused_to_others_by_name(place: Place) {
+    let (one, other) = (place.own().await, place.own().await);
+    one.append(with(batch("r1", 0, "started"), [lease("r1")])).await.expect("append");
+    let take = || loopwright::store::Batch::of_rows(5, vec![lease("r1")]);
+    let StoreErrorKind::Held(found) = kind(other.append(take()).await) else { panic!("two are at one round") };
+    let process = found.process.as_ref().expect("a process");
+    assert_eq!((found.name.as_str(), process.pid), ("r1", i64::from(std::process::id())));
+    let wanted =
+        format!("round r1 of `fix` is under way in process {} on {} since 2023-11-14", process.pid, process.host);
+    assert!(found.to_string().starts_with(&wanted), "{found}");
+    let fenced = StoreErrorKind::Fenced { name: "r1".into(), ours: 0, found: 1 };
+    assert_eq!(kind(other.append(batch("r1", 1, "made")).await), fenced, "without a lease nothing is written");
+    one.append(batch("r1", 1, "made")).await.expect("the first one still writes");
+    one.close().await.expect("close");
+    other.append(take()).await.expect("what was closed is free");
+    assert_eq!(other.leases().await.expect("leases")[0].fence, 2);
+    other.append(batch("r1", 2, "more")).await.expect("append");
 }
 
-pub(crate) async fn closed_store_can_be_owned_again(place: Place) {
+pub(crate) async fn several_processes_write_side_by_side(place: Place) {
+    let (one, other) = (place.own().await, place.own().await);
+    for index in 0..5 {
+        for (store, round) in [(&one, "r1"), (&other, "r2")] {
+            let changes = (index == 0).then(|| lease_of(round, round, &[]));
+            store.append(with(batch(round, index, "step"), changes)).await.expect("append");
+        }
+    }
+    let tail: Vec<_> = one.tail(0, 99).await.expect("tail").into_iter().map(|event| (event.seq, event.round)).collect();
+    let wanted: Vec<_> = (1..=10).map(|seq| (seq, if seq % 2 == 1 { "r1" } else { "r2" }.to_owned())).collect();
+    assert_eq!(tail, wanted, "one order over all of them");
+    assert!(other.verify().await.expect("verify").is_ok());
+    assert_eq!(one.others().await.expect("others").len(), 1);
+}
+
+pub(crate) async fn second_round_of_a_loop_or_lock_is_refused_between_processes(place: Place) {
+    let (one, other) = (place.own().await, place.own().await);
+    one.append(with(batch("r1", 0, "started"), [lease_of("r1", "fix", &["path:src/"])])).await.expect("append");
+    let birth =
+        |round: &str, name: &str, lock: &str| with(batch(round, 0, "started"), [lease_of(round, name, &[lock])]);
+    let StoreErrorKind::Occupied(why) = kind(other.append(birth("r2", "fix", "issue:1")).await) else {
+        panic!("twice")
+    };
+    let pid = std::process::id();
+    assert!(why.starts_with(&format!("round r1 of it is under way in process {pid} on ")), "{why}");
+    let StoreErrorKind::Occupied(why) = kind(other.append(birth("r2", "docs", "path:src/a.rs")).await) else {
+        panic!("both have the lock")
+    };
+    assert!(why.contains("`path:src/`, which is held by round r1 of `fix`") && why.contains("in process"), "{why}");
+    assert_eq!(other.events("r2").await.expect("events"), [], "nothing of it was kept");
+    other.append(birth("r2", "docs", "path:docs/")).await.expect("nothing is in its way");
+    let mut row = round("r1", 1);
+    (row.phase, row.outcome) = (RoundPhase::Waiting, Some(RoundOutcome::Escalated));
+    one.append(with(batch("r1", 1, "asked"), [Change::Round(row), Change::LeaseEnd])).await.expect("it comes to rest");
+    assert_eq!(one.leases().await.expect("leases").len(), 1, "a round at rest has no lease");
+    other.append(birth("r3", "fix", "path:src/a.rs")).await.expect("the place and the lock are free");
+    let fenced = StoreErrorKind::Fenced { name: "r1".into(), ours: 0, found: 1 };
+    assert_eq!(kind(one.append(batch("r1", 2, "approved")).await), fenced, "it must be taken again first");
+}
+
+pub(crate) async fn one_process_schedules_and_is_fenced_when_another_does(place: Place) {
+    let (one, other) = (place.own().await, place.own().await);
+    let dispatcher = || {
+        let (repo, loop_name) = (String::new(), String::new());
+        let needs = loopwright::store::LeaseNeeds::Nothing;
+        let request = loopwright::store::LeaseRequest { name: DISPATCHER.into(), repo, loop_name, needs };
+        loopwright::store::Batch::of_rows(1, vec![Change::Lease(request)])
+    };
+    let mark = || loopwright::store::Batch::of_rows(1, vec![Change::Schedule(schedule("fix", 9))]);
+    other.append(mark()).await.expect("nobody schedules");
+    one.append(dispatcher()).await.expect("the first");
+    let refused = kind(other.append(dispatcher()).await);
+    assert!(refused.to_string().starts_with("loops are scheduled by process"), "{refused}");
+    assert!(matches!(kind(other.append(mark()).await), StoreErrorKind::Held(_)), "it is for that process to write");
+    one.append(mark()).await.expect("it schedules");
+    place.tamper("UPDATE leases SET fence = fence + 1 WHERE name = 'dispatcher'").await.expect("another one schedules");
+    let fenced = StoreErrorKind::Fenced { name: DISPATCHER.into(), ours: 1, found: 2 };
+    assert_eq!(kind(one.append(mark()).await), fenced);
+    one.append(batch("r1", 0, "started")).await.expect("a round is not the schedule");
+}
+
+pub(crate) async fn word_that_no_version_knows_is_damage(place: Place) {
     let store = place.own().await;
-    store.append(batch("r1", 0, "started")).await.expect("append");
+    store.append(with(batch("r1", 0, "started"), [Change::Round(round("r1", 1))])).await.expect("append");
+    place.tamper("UPDATE rounds SET phase = 'dreaming'").await.expect("a word");
+    let refused = kind(store.round("r1").await);
+    assert!(matches!(&refused, StoreErrorKind::Corrupt(why) if why.contains("phase `dreaming`")), "{refused}");
+}
+
+pub(crate) async fn closed_store_can_be_opened_again(place: Place) {
+    let store = place.own().await;
+    store.append(with(batch("r1", 0, "started"), [lease("r1")])).await.expect("append");
     store.close().await.expect("close");
     assert_eq!(kind(store.append(batch("r1", 1, "made")).await), StoreErrorKind::Closed);
     let next = place.own().await;
-    assert_eq!(next.append(batch("r1", 1, "made")).await.expect("append"), 2);
-    assert_eq!(next.owner().await.expect("owner").expect("an owner").fence, 2);
+    assert_eq!(next.leases().await.expect("leases").len(), 0, "all of it was given back");
+    assert_eq!(next.append(with(batch("r1", 1, "made"), [lease("r1")])).await.expect("append"), 2);
 }
 
 pub(crate) async fn occurrence_starts_at_most_one_round(place: Place) {
@@ -263,6 +348,42 @@ pub(crate) async fn event_deleted_by_hand_is_found(place: Place) {
     assert_eq!(broken.why, "event 2 is missing");
 }
 
+/// Takes a whole round out, as if it had never been, and makes the numbers of the others follow each other.
+pub(crate) async fn round_removed_by_hand_is_found(place: Place) {
+    six_events(&place).await;
+    place.tamper_with_events("DELETE FROM events WHERE round = 'r3'").await;
+    place.tamper_with_events("UPDATE events SET seq = seq - 1 WHERE seq > 3").await;
+    place.tamper("UPDATE journal SET seq = 4").await.expect("a shorter journal");
+    assert!(place.read().await.verify().await.expect("verify").broken.is_some());
+}
+
+pub(crate) async fn tail_of_a_round_cut_by_hand_is_found_by_its_checkpoint(place: Place) {
+    let store = place.own().await;
+    store.append(batch("r1", 0, "started")).await.expect("append");
+    let mut row = round("r1", 1);
+    (row.phase, row.ended_ms, row.outcome) = (RoundPhase::Ended, Some(2), Some(RoundOutcome::Shipped));
+    store.append(with(batch("r1", 1, "ended"), [Change::Round(row), Change::LeaseEnd])).await.expect("append");
+    store.close().await.expect("close");
+    place.tamper_with_events("DELETE FROM events WHERE seq = 2").await;
+    place.tamper("UPDATE journal SET seq = 1").await.expect("a shorter journal");
+    let broken = place.read().await.verify().await.expect("verify").broken.expect("a flaw");
+    assert_eq!(broken.why, "the round had 2 events at checkpoint 2, and has fewer");
+    assert_eq!(broken.round.as_deref(), Some("r1"));
+    let Err(refused) = place.try_own(Duration::ZERO).await else { panic!("a cut journal was accepted") };
+    assert!(matches!(refused.kind, StoreErrorKind::Corrupt(_)), "{refused}");
+}
+
+pub(crate) async fn checkpoint_changed_or_cut_by_hand_is_found(place: Place) {
+    six_events(&place).await;
+    let why = async || place.read().await.verify().await.expect("verify").broken.expect("a flaw").why;
+    place.tamper_with_checkpoints("UPDATE checkpoints SET events = 2 WHERE number = 2").await;
+    assert_eq!(why().await, "checkpoint 2 does not match its hash");
+    place.tamper_with_checkpoints("UPDATE checkpoints SET events = 1 WHERE number = 2").await;
+    assert!(place.read().await.verify().await.expect("verify").is_ok(), "it is as it was");
+    place.tamper_with_checkpoints("DELETE FROM checkpoints WHERE number = 3").await;
+    assert!(why().await.starts_with("the checkpoints end at 2"), "{}", why().await);
+}
+
 pub(crate) async fn event_added_by_hand_is_found(place: Place) {
     six_events(&place).await;
     let forged = "INSERT INTO events VALUES (7, 'r1', 2, 1, 'approved', '{}', 'abc')";
@@ -285,7 +406,7 @@ pub(crate) async fn newer_schema_is_refused(place: Place) {
     place.tamper("UPDATE meta SET schema_version = 99").await.expect("a newer loopwright");
     for answer in [place.try_own(Duration::ZERO).await, place.open(Mode::Read).await] {
         let Err(refused) = answer else { panic!("a newer store was opened") };
-        assert_eq!(refused.kind, StoreErrorKind::Newer { found: 99, known: 5 });
+        assert_eq!(refused.kind, StoreErrorKind::Newer { found: 99, known: 6 });
     }
 }
 
@@ -327,7 +448,7 @@ pub(crate) async fn batch_over_a_limit_is_refused(place: Place) {
 
 pub(crate) async fn item_without_its_round_is_refused(place: Place) {
     let store = place.own().await;
-    let stray = with(batch("r1", 0, "started"), [Change::Outbox(outbox("o1", "none", 0, "staged"))]);
+    let stray = with(batch("r1", 0, "started"), [Change::Outbox(outbox("o1", "none", 0, OutboxState::Staged))]);
     assert!(matches!(kind(store.append(stray).await), StoreErrorKind::Invalid(_)));
     assert_eq!(store.append(batch("r1", 0, "started")).await.expect("the store is usable"), 1);
 }
@@ -448,8 +569,12 @@ pub(crate) async fn costs_are_summed_by_group_with_accepted_rounds(place: Place)
         let id = format!("r{n}");
         let micros = models.iter().map(|(_, micros)| micros).sum();
         let tokens = 10 * models.len() as i64;
-        let row =
-            RoundRow { outcome: Some(outcome.into()), spend_micros: micros, spend_tokens: tokens, ..round(&id, 1) };
+        let row = RoundRow {
+            outcome: RoundOutcome::parse(outcome),
+            spend_micros: micros,
+            spend_tokens: tokens,
+            ..round(&id, 1)
+        };
         let mut changes = vec![Change::Round(row)];
         models.iter().for_each(|(model, micros)| changes.extend(spent(&id, 0, model, *micros)));
         store.append(with(batch(&id, 0, "made"), changes)).await.expect("append");

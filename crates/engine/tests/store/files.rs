@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use loopwright::store::{
-    Batch, Change, Mode, OwnerInfo, SqlStore, Store as _, StoreError, StoreErrorKind, StoredEvent,
+    Batch, Change, Mode, OutboxState, ProcessInfo, SqlStore, Store as _, StoreError, StoreErrorKind, StoredEvent,
 };
 use loopwright_testkit::skip;
 
@@ -29,11 +29,12 @@ async fn files_and_folder_belong_to_the_user_alone() {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder).expect("the folder") {
         let entry = entry.expect("an entry");
-        assert_eq!(mode(&entry.path()), 0o600, "{entry:?}");
+        let wanted = if entry.path().is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(mode(&entry.path()), wanted, "{entry:?}");
         names.push(entry.file_name().into_string().expect("a name"));
     }
     names.sort();
-    assert_eq!(names, ["store.db", "store.db-shm", "store.db-wal", "store.lock"]);
+    assert_eq!(names, ["processes", "store.db", "store.db-shm", "store.db-wal", "store.lock"]);
 }
 
 /// A process that is being started shares our open files until it becomes another program.
@@ -51,14 +52,18 @@ fn shared_like_with_a_new_process(file: &Path) -> Vec<std::os::fd::OwnedFd> {
 async fn a_closed_store_is_free_also_while_a_process_is_being_started() {
     let place = Place::sqlite();
     let store = place.own().await;
-    let copies = shared_like_with_a_new_process(&place.file().with_extension("lock"));
+    let folder = place.file().with_file_name("processes");
+    let own = std::fs::read_dir(folder).expect("the folder").next().expect("a lock").expect("an entry").path();
+    let copies = shared_like_with_a_new_process(&own);
     assert_eq!(copies.len(), 1, "the lock is one open file");
+    let other = place.own().await;
+    assert_eq!(other.others().await.expect("others").len(), 1);
     store.close().await.expect("close");
-    place.own().await.close().await.expect("it was free");
+    assert_eq!(other.others().await.expect("others"), [], "it was free");
 }
 
 #[tokio::test]
-async fn acknowledged_events_survive_a_kill_and_the_lock_is_free_at_once() {
+async fn acknowledged_events_survive_a_kill_and_the_round_is_free_at_once() {
     let place = Place::sqlite();
     let mut kept = 0;
     for turn in 1..=8 {
@@ -68,10 +73,13 @@ async fn acknowledged_events_survive_a_kill_and_the_lock_is_free_at_once() {
             said = child.acknowledged();
         }
         let pid = i64::from(child.pid());
-        let held = place.try_own(std::time::Duration::ZERO).await.err().expect("the child owns it");
-        assert!(matches!(&held.kind, StoreErrorKind::Held(owner) if owner.pid == pid), "{held}");
-        said = said.max(child.kill());
         let store = place.own().await;
+        let take = || Batch::of_rows(1, vec![lease("r1")]);
+        let held = store.append(take()).await.expect_err("the child is at it");
+        let StoreErrorKind::Held(found) = &held.kind else { panic!("{held}") };
+        assert_eq!(found.process.as_ref().map(|process| process.pid), Some(pid), "{held}");
+        said = said.max(child.kill());
+        store.append(take()).await.expect("its process is gone, so it is free at once");
         let events = store.events("r1").await.expect("events").len() as i64;
         assert!(events >= said && events > kept, "turn {turn}: {said} acknowledged, {events} there");
         kept = events;
@@ -87,8 +95,31 @@ async fn reader_looks_on_while_another_process_writes() {
     let said = child.acknowledged();
     let reader = place.read().await;
     assert!(reader.events("r1").await.expect("events").len() as i64 >= said);
-    let owner = reader.owner().await.expect("owner").expect("an owner");
-    assert_eq!(owner.pid, i64::from(child.pid()));
+    let others = reader.others().await.expect("others");
+    assert_eq!(others.iter().map(|process| process.pid).collect::<Vec<_>>(), [i64::from(child.pid())]);
+    child.kill();
+}
+
+#[tokio::test]
+async fn frozen_process_is_named_as_such_and_its_round_is_never_taken_over() {
+    let place = Place::sqlite();
+    let mut child = Speaker::appending(&place.file());
+    child.acknowledged();
+    let pid = rustix::process::Pid::from_raw(child.pid().cast_signed()).expect("a pid");
+    let store = place.own().await;
+    // It may be stopped in the middle of a write, which then holds everybody up: it is let go on and stopped again.
+    let frozen = loop {
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("freeze it");
+        match store.append(Batch::of_rows(1, vec![lease("r1")])).await.expect_err("it is not free").kind {
+            StoreErrorKind::Held(found) => break found,
+            StoreErrorKind::Busy(_) => rustix::process::kill_process(pid, rustix::process::Signal::CONT).expect("go"),
+            other => panic!("{other}"),
+        }
+    };
+    assert!(frozen.to_string().contains("frozen"), "{frozen}");
+    rustix::process::kill_process(pid, rustix::process::Signal::CONT).expect("let it go on");
+    let said = child.acknowledged();
+    assert!(said > 0, "it goes on as if nothing had been");
     child.kill();
 }
 
@@ -120,9 +151,7 @@ async fn log_without_its_database_is_damage_and_not_a_new_store() {
     let place = Place::sqlite();
     std::mem::forget(place.own().await);
     std::fs::remove_file(place.file()).expect("delete it");
-    // The forgotten owner still holds the lock, as a frozen process would; it is not what is tested.
-    std::fs::remove_file(place.file().with_extension("lock")).expect("delete the lock");
-    for mode in [Mode::Own(OwnerInfo::current(1)), Mode::Read] {
+    for mode in [Mode::Write(ProcessInfo::current(1)), Mode::Read] {
         let Err(refused) = place.open(mode).await else { panic!("it was recreated") };
         assert!(matches!(refused.kind, StoreErrorKind::Corrupt(_)), "{refused}");
     }
@@ -141,12 +170,16 @@ async fn crash_while_the_store_is_made_leaves_no_half_store() {
     assert!(!folder.join("store.db.new").exists());
 }
 
+/// Rounds in it: more events than a start looks at.
+const ROUNDS: i64 = 24;
+
 /// A closed store with some history, and its file's bytes.
 async fn history(place: &Place) -> (Vec<u8>, Vec<StoredEvent>) {
     let store = place.own().await;
-    for n in 0..8 {
+    for n in 0..ROUNDS {
         let id = format!("r{n}");
-        let changes = [Change::Round(round(&id, n)), Change::Outbox(outbox(&format!("o{n}"), &id, 0, "staged"))];
+        let changes =
+            [Change::Round(round(&id, n)), Change::Outbox(outbox(&format!("o{n}"), &id, 0, OutboxState::Staged))];
         store.append(with(batch(&id, 0, "started"), changes)).await.expect("append");
         for index in 1..6 {
             store.append(batch(&id, index, "step")).await.expect("append");
@@ -171,7 +204,7 @@ async fn look(bytes: &[u8], events: &[StoredEvent]) -> Found {
     let place = Place::sqlite();
     std::fs::create_dir_all(place.file().parent().expect("a folder")).expect("the folder");
     std::fs::write(place.file(), bytes).expect("the damaged file");
-    let store = match place.open(Mode::Own(OwnerInfo::current(1))).await {
+    let store = match place.open(Mode::Write(ProcessInfo::current(1))).await {
         Ok(store) => store,
         Err(StoreError { kind: StoreErrorKind::Corrupt(_) | StoreErrorKind::Newer { .. }, .. }) => {
             assert!(std::fs::read(place.file()).expect("the file") == bytes, "a refused file was written to");
@@ -183,7 +216,7 @@ async fn look(bytes: &[u8], events: &[StoredEvent]) -> Found {
         return Found::ByVerify;
     }
     assert_eq!(store.tail(0, 1000).await.expect("events"), events, "damage went unseen");
-    for n in 0..8 {
+    for n in 0..ROUNDS {
         let id = format!("r{n}");
         assert_eq!(store.events(&id).await.expect("events").len(), 6, "damage went unseen");
     }
@@ -238,7 +271,7 @@ async fn database_of_somebody_else_is_not_filled_with_our_tables() {
     std::fs::write(place.file(), b"").expect("a file to fill");
     place.tamper("CREATE TABLE diary (text TEXT)").await.expect("somebody else's table");
     let before = std::fs::read(place.file()).expect("the file");
-    let Err(refused) = place.open(Mode::Own(OwnerInfo::current(1))).await else { panic!("it was filled") };
+    let Err(refused) = place.open(Mode::Write(ProcessInfo::current(1))).await else { panic!("it was filled") };
     assert!(refused.to_string().contains("not a Loopwright store"), "{refused}");
     assert_eq!(std::fs::read(place.file()).expect("the file"), before);
 }
@@ -249,8 +282,8 @@ async fn newer_store_is_refused_without_a_byte_written() {
     history(&place).await;
     place.tamper("UPDATE meta SET schema_version = 99").await.expect("a newer loopwright");
     let before = std::fs::read(place.file()).expect("the file");
-    let Err(refused) = place.open(Mode::Own(OwnerInfo::current(1))).await else { panic!("it was opened") };
-    assert_eq!(refused.kind, StoreErrorKind::Newer { found: 99, known: 5 });
+    let Err(refused) = place.open(Mode::Write(ProcessInfo::current(1))).await else { panic!("it was opened") };
+    assert_eq!(refused.kind, StoreErrorKind::Newer { found: 99, known: 6 });
     assert!(std::fs::read(place.file()).expect("the file") == before);
     let log = std::fs::metadata(place.file().with_file_name("store.db-wal"));
     assert!(log.is_ok_and(|log| log.len() == 0), "a reader makes an empty log and writes nothing");
@@ -297,7 +330,7 @@ async fn store_of_version_one_is_read_by_this_version() {
     std::fs::create_dir_all(place.file().parent().expect("a folder")).expect("the folder");
     std::fs::write(place.file(), b"").expect("a file to fill");
     place.tamper(include_str!("fixtures/v1.sql")).await.expect("the fixture");
-    let store = SqlStore::open_sqlite(&place.file(), Mode::Own(OwnerInfo::current(1))).await.expect("own");
+    let store = SqlStore::open_sqlite(&place.file(), Mode::Write(ProcessInfo::current(1))).await.expect("own");
     let report = store.verify().await.expect("verify");
     assert_eq!((report.events, report.broken), (4, None));
     assert_eq!(store.round("r1").await.expect("round").expect("the round").summary, "fix it");

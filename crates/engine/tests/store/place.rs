@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use loopwright::store::{Mode, OwnerInfo, SqlStore, StoreError};
+use loopwright::store::{Mode, ProcessInfo, SqlStore, StoreError};
 use sqlx::Connection as _;
 use tempfile::TempDir;
 
@@ -41,7 +41,7 @@ impl Place {
     }
 
     pub(crate) async fn try_own(&self, lease: Duration) -> Result<SqlStore, StoreError> {
-        self.open(Mode::Own(OwnerInfo { lease, ..OwnerInfo::current(1_700_000_000_000) })).await
+        self.open(Mode::Write(ProcessInfo { lease, ..ProcessInfo::current(1_700_000_000_000) })).await
     }
 
     pub(crate) async fn read(&self) -> SqlStore {
@@ -65,10 +65,22 @@ impl Place {
         }
     }
 
+    /// Runs SQL behind the store's back with the checkpoints' triggers off.
+    pub(crate) async fn tamper_with_checkpoints(&self, sql: &'static str) {
+        let off = match self {
+            Self::Sqlite(_) => {
+                "DROP TRIGGER IF EXISTS checkpoints_keep_update; DROP TRIGGER IF EXISTS checkpoints_keep_delete"
+            }
+            Self::Postgres(_) => "ALTER TABLE checkpoints DISABLE TRIGGER ALL",
+        };
+        self.tamper(off).await.expect("switch the triggers off");
+        self.tamper(sql).await.expect("edit the checkpoints");
+    }
+
     /// Runs SQL behind the store's back with the journal's triggers off.
     pub(crate) async fn tamper_with_events(&self, sql: &'static str) {
         let off = match self {
-            Self::Sqlite(_) => "DROP TRIGGER events_keep_update; DROP TRIGGER events_keep_delete",
+            Self::Sqlite(_) => "DROP TRIGGER IF EXISTS events_keep_update; DROP TRIGGER IF EXISTS events_keep_delete",
             Self::Postgres(_) => "ALTER TABLE events DISABLE TRIGGER ALL",
         };
         self.tamper(off).await.expect("switch the triggers off");

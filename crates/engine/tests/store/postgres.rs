@@ -4,38 +4,44 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use loopwright::store::{Mode, OwnerInfo, SqlStore, Store as _, StoreErrorKind};
+use loopwright::store::{Mode, ProcessInfo, SqlStore, Store as _, StoreErrorKind};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::place::Place;
-use super::rows::batch;
+use super::rows::{batch, lease, with};
+
+fn take(round: &str) -> loopwright::store::Batch {
+    loopwright::store::Batch::of_rows(1, vec![lease(round)])
+}
 
 #[tokio::test]
-async fn expired_lease_is_taken_over_and_the_old_owner_is_fenced() {
+async fn expired_lease_is_taken_over_and_the_old_holder_is_fenced() {
     let place = Place::postgres();
-    let old = place.try_own(Duration::ZERO).await.expect("own");
-    old.append(batch("r1", 0, "started")).await.expect("nobody else is there yet");
+    let old = place.try_own(Duration::ZERO).await.expect("open");
+    old.append(with(batch("r1", 0, "started"), [lease("r1")])).await.expect("nobody else is there yet");
     let new = place.own().await;
-    let fenced = StoreErrorKind::Fenced { ours: 1, found: 2 };
+    new.append(take("r1")).await.expect("the lease has run out");
+    let fenced = StoreErrorKind::Fenced { name: "r1".into(), ours: 1, found: 2 };
     assert_eq!(old.append(batch("r1", 1, "made")).await.expect_err("fenced").kind, fenced);
-    assert_eq!(old.renew().await.expect_err("fenced").kind, fenced);
-    old.close().await.expect("there is nothing to give back");
-    new.append(batch("r1", 1, "made")).await.expect("the new owner writes");
-    let held = place.try_own(Duration::ZERO).await.err().expect("held");
+    old.release("r1").await.expect("there is nothing to give back");
+    old.close().await.expect("close");
+    new.append(batch("r1", 1, "made")).await.expect("the new holder writes");
+    let held = place.own().await.append(take("r1")).await.expect_err("held");
     assert!(matches!(held.kind, StoreErrorKind::Held(_)), "closing the old one ended the new one's lease: {held}");
 }
 
 #[tokio::test]
 async fn renewed_lease_is_not_taken_over() {
     let place = Place::postgres();
-    let info = OwnerInfo { lease: Duration::ZERO, ..OwnerInfo::current(0) };
-    let owner = place.open(Mode::Own(info)).await.expect("own");
-    owner.renew().await.expect("a lease of no length is renewed as such");
-    let next = place.own().await;
-    next.renew().await.expect("renew");
-    let held = place.try_own(Duration::ZERO).await.err().expect("held");
+    let holder = place.own().await;
+    holder.append(with(batch("r1", 0, "started"), [lease("r1")])).await.expect("append");
+    place.tamper("UPDATE processes SET lease_until_ms = 1").await.expect("it has run out");
+    holder.renew().await.expect("renew");
+    let held = place.own().await.append(take("r1")).await.expect_err("held");
     assert!(matches!(held.kind, StoreErrorKind::Held(_)), "{held}");
+    place.tamper("UPDATE processes SET start_ticks = start_ticks + 1").await.expect("its pid is another's now");
+    place.own().await.append(take("r1")).await.expect("a process of this machine that is gone has no lease");
 }
 
 /// Forwards bytes to the server until it is armed; then it swallows the next answer to a commit and hangs up.
@@ -75,7 +81,7 @@ async fn commit_whose_answer_was_lost_is_read_back() {
     let armed = Arc::new(AtomicBool::new(false));
     let through = proxy(port, Arc::clone(&armed)).await;
     let url = url.replace(&port.to_string(), &through.to_string());
-    let store = SqlStore::open_postgres(&url, Mode::Own(OwnerInfo::current(0))).await.expect("own");
+    let store = SqlStore::open_postgres(&url, Mode::Write(ProcessInfo::current(0))).await.expect("own");
     store.append(batch("r1", 0, "started")).await.expect("append");
     armed.store(true, Ordering::SeqCst);
     assert_eq!(store.append(batch("r1", 1, "made")).await.expect("kept, though the answer was lost"), 2);

@@ -1,9 +1,13 @@
 //! Rows to write, with only what a case cares about spelled out.
 
 use loopwright::store::{
-    Batch, Ceiling, Change, FlagRow, InboxRow, ItemRow, LedgerRow, LoopRow, MemoryRow, NewEvent, OutboxRow, ReceiptRow,
-    Reserve, RoundRow, ScheduleRow, SignalRow, SpendScope,
+    Batch, Ceiling, Change, FlagRow, InboxKind, InboxRisk, InboxRow, ItemRow, ItemState, LeaseNeeds, LeaseRequest,
+    LedgerRow, LoopRow, MemoryRow, NewEvent, OutboxRow, OutboxState, ReceiptRow, Reserve, RoundRow, ScheduleRow,
+    SignalRow, SpendScope,
 };
+use loopwright_core::dispatch::{Claims, Lock};
+use loopwright_core::outcome::RoundOutcome;
+use loopwright_core::round::{RoundPhase, Stage};
 
 pub(crate) fn event(kind: &str) -> NewEvent {
     NewEvent { kind: kind.into(), body: format!("{{\"kind\":\"{kind}\",\"text\":\"ärger\"}}") }
@@ -12,6 +16,22 @@ pub(crate) fn event(kind: &str) -> NewEvent {
 /// A batch of one event.
 pub(crate) fn batch(round: &str, expect_index: i64, kind: &str) -> Batch {
     Batch { round: round.into(), expect_index, at_ms: 1_000 + expect_index, events: vec![event(kind)], changes: vec![] }
+}
+
+/// A lease of a round of the loop `fix`, with these locks.
+pub(crate) fn lease_of(round: &str, loop_name: &str, locks: &[&str]) -> Change {
+    let locks = locks.iter().map(|lock| Lock::of("repo-1", lock)).collect();
+    Change::Lease(LeaseRequest {
+        name: round.into(),
+        repo: "repo-1".into(),
+        loop_name: loop_name.into(),
+        needs: LeaseNeeds::AmongProcesses(Claims { locks, ..Claims::default() }),
+    })
+}
+
+/// A lease of a round of the loop `fix`.
+pub(crate) fn lease(round: &str) -> Change {
+    lease_of(round, "fix", &[])
 }
 
 pub(crate) fn with(mut batch: Batch, changes: impl IntoIterator<Item = Change>) -> Batch {
@@ -29,7 +49,7 @@ pub(crate) fn round(id: &str, started_ms: i64) -> RoundRow {
         trigger: "manual".into(),
         item: None,
         level: "L2".into(),
-        phase: "making".into(),
+        phase: RoundPhase::At(Stage::Make),
         outcome: None,
         started_ms,
         ended_ms: None,
@@ -46,7 +66,7 @@ pub(crate) fn round(id: &str, started_ms: i64) -> RoundRow {
     }
 }
 
-pub(crate) fn outbox(id: &str, round: &str, position: i64, state: &str) -> OutboxRow {
+pub(crate) fn outbox(id: &str, round: &str, position: i64, state: OutboxState) -> OutboxRow {
     OutboxRow {
         id: id.into(),
         round: round.into(),
@@ -55,7 +75,7 @@ pub(crate) fn outbox(id: &str, round: &str, position: i64, state: &str) -> Outbo
         position,
         kind: "pull-request".into(),
         target: None,
-        state: state.into(),
+        state,
         candidate: "c".into(),
         body: "{}".into(),
         marker: "m".into(),
@@ -73,8 +93,8 @@ pub(crate) fn question(id: &str, round: &str) -> InboxRow {
         round: round.into(),
         loop_name: "fix".into(),
         repo: "repo-1".into(),
-        kind: "approval".into(),
-        risk: "low".into(),
+        kind: InboxKind::Approval,
+        risk: InboxRisk::Low,
         candidate: Some("c".into()),
         summary: "ship?".into(),
         created_ms: 5,
@@ -88,7 +108,7 @@ pub(crate) fn item(key: &str, failures: i64) -> ItemRow {
         repo: "repo-1".into(),
         loop_name: "fix".into(),
         key: key.into(),
-        state: "failed".into(),
+        state: ItemState::Failed,
         failures,
         round: "r1".into(),
         updated_ms: failures,
@@ -105,7 +125,7 @@ pub(crate) fn stats(runs: i64, last_round: Option<&str>) -> LoopRow {
         items: 0,
         duration_ms: 10 * runs,
         last_run_ms: last_round.map(|_| 99),
-        last_outcome: last_round.map(|_| "shipped".into()),
+        last_outcome: last_round.map(|_| RoundOutcome::Shipped),
         last_round: last_round.map(Into::into),
     }
 }

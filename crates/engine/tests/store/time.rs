@@ -320,7 +320,7 @@ pub(crate) async fn moment_that_a_person_did_not_believe_is_not_the_latest_any_m
 
 pub(crate) async fn question_about_a_loop_needs_no_round(place: Place) {
     let store = place.own().await;
-    let question = InboxRow { kind: "loop-paused".to_owned(), ..question("l-1", "") };
+    let question = InboxRow { kind: loopwright::store::InboxKind::LoopPaused, ..question("l-1", "") };
     store.append(rows([Change::Inbox(question.clone())])).await.expect("append");
     assert_eq!(store.inbox_item("l-1").await.expect("read"), Some(question));
 }

@@ -65,8 +65,8 @@ async fn due(store: &SqlStore, rounds: &[RoundRow], wrong: &mut Vec<String>) {
 
 /// P9: every round came to an end, with a report; or to the question whether something arrived.
 fn ended(round: &RoundRow, outbox: &[OutboxRow], wrong: &mut Vec<String>) {
-    let doubt = round.phase == "waiting" && outbox.iter().any(|row| row.state == "in-doubt");
-    if !doubt && (round.phase != "ended" || round.outcome.is_none()) {
+    let doubt = round.phase.word() == "waiting" && outbox.iter().any(|row| row.state.word() == "in-doubt");
+    if !doubt && (round.phase.word() != "ended" || round.outcome.is_none()) {
         wrong.push(format!("round {} is still at {}", round.id, round.phase));
     }
     if round.report.as_ref().is_some_and(|path| !Path::new(path).exists()) {
@@ -79,15 +79,15 @@ fn delivered(world: &World, round: &RoundRow, outbox: &[OutboxRow], wrong: &mut 
     let forge = world.state().join("forge").join(&round.repo);
     let pulls = count(&forge.join("pulls"), ".md");
     let comments = count(&forge.join("issues/7"), ".md");
-    let sent = |kind: &str| outbox.iter().filter(|row| row.kind == kind && row.state == "sent").count();
-    let unsure = |kind: &str| outbox.iter().filter(|row| row.kind == kind && row.state == "in-doubt").count();
+    let sent = |kind: &str| outbox.iter().filter(|row| row.kind == kind && row.state.word() == "sent").count();
+    let unsure = |kind: &str| outbox.iter().filter(|row| row.kind == kind && row.state.word() == "in-doubt").count();
     for (kind, visible) in [("pull-request", pulls), ("issue-comment", comments)] {
         let (sent, unsure) = (sent(kind), unsure(kind));
         if visible < sent || visible > sent + unsure || visible > 1 {
             wrong.push(format!("{visible} of {kind} are visible, {sent} are recorded as sent, {unsure} in doubt"));
         }
     }
-    let shipped = round.outcome.as_deref() == Some("shipped");
+    let shipped = round.outcome.map(|outcome| outcome.word()) == Some("shipped");
     if shipped && (pulls, comments) != (1, 1) {
         wrong.push(format!("shipped, but {pulls} pull requests and {comments} comments are visible"));
     }
@@ -101,7 +101,7 @@ fn delivered(world: &World, round: &RoundRow, outbox: &[OutboxRow], wrong: &mut 
             wrong.push(format!("the forge has tree {}, the passed one is {:?}", tree.trim(), round.tree));
         }
     }
-    if outbox.iter().any(|row| matches!(row.state.as_str(), "staged" | "claimed" | "waiting")) {
+    if outbox.iter().any(|row| matches!(row.state.word(), "staged" | "claimed" | "waiting")) {
         wrong.push("an ended round has open deliveries".to_owned());
     }
 }
@@ -145,7 +145,7 @@ async fn spend(store: &SqlStore, round: &RoundRow, wrong: &mut Vec<String>) {
     if row.settled_tokens != round.spend_tokens || row.settled_micros != round.spend_micros {
         wrong.push(format!("the day has {} tokens, the round {}", row.settled_tokens, round.spend_tokens));
     }
-    let ran = matches!(round.outcome.as_deref(), Some("shipped" | "interrupted"));
+    let ran = matches!(round.outcome.map(|outcome| outcome.word()), Some("shipped" | "interrupted"));
     if ran && round.attempts > 0 && row.settled_tokens == 0 {
         wrong.push("an agent was started and nothing was charged".to_owned());
     }

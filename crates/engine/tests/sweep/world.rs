@@ -177,7 +177,7 @@ async fn work(root: &Path, seam: Seam) -> Result<(), EngineError> {
     }
     // A person lets suspended rounds go on, with agents that work.
     let open = engine.store().open_rounds().await?;
-    for row in open.into_iter().filter(|row| row.phase == "suspended") {
+    for row in open.into_iter().filter(|row| row.phase == loopwright_core::round::RoundPhase::Suspended) {
         let none = loopwright_core::budget::Reservation::default();
         let report = engine.go_on(&row.id, "sweep", none, &plain(&repo), &Cancel::new()).await?;
         println!("went on {} → {:?} {:?}", report.round, report.outcome, report.reasons);

@@ -1,0 +1,49 @@
+-- Version 5 of the store, for both databases: any number of processes write. A round has a lease with a fencing number, each
+-- round has a chain of its own, and one chain of checkpoints says how far each of them went. From here on `owner` is not read
+-- any more, and `head` keeps the end of the one chain that events of earlier versions are in.
+
+-- One row for each process that has the store open for writing. `lease_until_ms` is 0 where a lock of the system decides;
+-- `writes` counts what it wrote without events.
+CREATE TABLE processes (
+    instance TEXT NOT NULL PRIMARY KEY,
+    pid BIGINT NOT NULL,
+    host TEXT NOT NULL,
+    boot_id TEXT NOT NULL,
+    start_ticks BIGINT NOT NULL,
+    since_ms BIGINT NOT NULL,
+    lease_until_ms BIGINT NOT NULL,
+    writes BIGINT NOT NULL
+);
+
+-- One row for each round, by its id, and one for whoever schedules. `instance` is empty while nobody has it; the fencing
+-- number only grows. `locks` is what the round keeps others from, as JSON; empty when it keeps nobody from anything.
+CREATE TABLE leases (
+    name TEXT NOT NULL PRIMARY KEY,
+    fence BIGINT NOT NULL,
+    instance TEXT NOT NULL,
+    since_ms BIGINT NOT NULL,
+    repo TEXT NOT NULL,
+    loop_name TEXT NOT NULL,
+    locks TEXT NOT NULL
+);
+CREATE INDEX leases_held ON leases (instance) WHERE instance <> '';
+
+-- Written with a round's first event and whenever it comes to rest.
+CREATE TABLE checkpoints (
+    number {key},
+    round TEXT NOT NULL,
+    events BIGINT NOT NULL,
+    last_hash TEXT NOT NULL,
+    at_ms BIGINT NOT NULL,
+    hash TEXT NOT NULL
+);
+
+-- The last event and the last checkpoint. Every write locks this row, so that writers come one after the other.
+CREATE TABLE journal (
+    id {key} CHECK (id = 1),
+    seq BIGINT NOT NULL,
+    checkpoint BIGINT NOT NULL,
+    hash TEXT NOT NULL
+);
+INSERT INTO journal (id, seq, checkpoint, hash)
+SELECT 1, seq, 0, '0000000000000000000000000000000000000000000000000000000000000000' FROM head WHERE id = 1;

@@ -1,0 +1,271 @@
+//! Leases: which process is at a round, and which one schedules. A lease is taken in the transaction of a batch, and every
+//! later batch about the round is refused unless it still has the fencing number that was given then.
+
+use std::collections::HashSet;
+use std::fmt;
+
+use loopwright_core::dispatch::{Claims, Holder, Lock, taken};
+
+use super::conn::{Conn, Outcome, Row, args};
+use super::error::StoreErrorKind;
+use super::process::{self, ProcessRow};
+
+/// The name of the lease of the one process that schedules loops.
+pub const DISPATCHER: &str = "dispatcher";
+
+/// What a process wants when it takes a round.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseRequest {
+    /// The round, or [`DISPATCHER`].
+    pub name: String,
+    /// The loop's repository.
+    pub repo: String,
+    /// The loop.
+    pub loop_name: String,
+    /// What it takes while it runs.
+    pub needs: LeaseNeeds,
+}
+
+/// What a round takes from others while it runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeaseNeeds {
+    /// Nothing: an answer only ends a round, and the dispatcher has a lease of its own kind.
+    Nothing,
+    /// Its loop's place and its locks, against rounds of other processes: this process has made room for it.
+    AmongProcesses(Claims),
+    /// The same, and its locks also against rounds of this process.
+    Everywhere(Claims),
+}
+
+impl LeaseNeeds {
+    fn claims(&self) -> Option<&Claims> {
+        match self {
+            Self::Nothing => None,
+            Self::AmongProcesses(claims) | Self::Everywhere(claims) => Some(claims),
+        }
+    }
+}
+
+/// A lease that somebody has.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RoundLease {
+    /// The round, or [`DISPATCHER`].
+    pub name: String,
+    /// Its fencing number.
+    pub fence: i64,
+    /// Since when.
+    pub since_ms: i64,
+    /// The loop's repository.
+    pub repo: String,
+    /// The loop.
+    pub loop_name: String,
+    /// Its locks and its longest time; none when it keeps nobody from anything.
+    pub claims: Option<Claims>,
+    /// The process, unless it is gone and forgotten.
+    pub process: Option<ProcessRow>,
+    /// How that process stands to the one that asks.
+    pub holder: LeaseHolder,
+}
+
+/// Who has a lease, as seen by the process that asks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeaseHolder {
+    /// The same opening of the store.
+    Ours,
+    /// Another one, which is alive or cannot be told from one that is.
+    Other,
+    /// One that is gone: the lease is free.
+    Gone,
+}
+
+impl RoundLease {
+    /// The process in words.
+    #[must_use]
+    pub fn process_text(&self) -> String {
+        self.process.as_ref().map_or("a process".to_owned(), ToString::to_string)
+    }
+
+    /// Why a round that takes this may not begin, if this lease is in its way.
+    fn hinders(&self, request: &LeaseRequest, claims: &Claims) -> Option<String> {
+        self.claims.as_ref()?;
+        let is_same_loop = (&self.repo, &self.loop_name) == (&request.repo, &request.loop_name);
+        match self.holder {
+            LeaseHolder::Other if is_same_loop => {
+                Some(format!("round {} of it is under way in {}", self.name, self.process_text()))
+            }
+            // It is taken to its end first, and by then nobody has this lease any more.
+            LeaseHolder::Gone if is_same_loop => {
+                Some(format!("round {} of it was left by {}, which is gone", self.name, self.process_text()))
+            }
+            LeaseHolder::Gone => None,
+            LeaseHolder::Ours if !matches!(request.needs, LeaseNeeds::Everywhere(_)) => None,
+            LeaseHolder::Ours | LeaseHolder::Other => self.keeps_from(claims),
+        }
+    }
+
+    /// Why something that takes these locks may not begin beside this round, if so.
+    #[must_use]
+    pub fn keeps_from(&self, claims: &Claims) -> Option<String> {
+        let own = self.claims.as_ref()?;
+        let (lock, held) = claims.met_by(own)?;
+        let holder = Holder {
+            r#loop: self.loop_name.clone(),
+            repo: self.repo.clone(),
+            round: Some(self.name.clone()),
+            since_ms: self.since_ms,
+            expires_ms: own.wall_ms.map(|wall_ms| self.since_ms.saturating_add(wall_ms)),
+        };
+        let text = taken(&lock.to_string(), &held.to_string(), &holder);
+        Some(match self.holder {
+            LeaseHolder::Ours => text,
+            LeaseHolder::Other | LeaseHolder::Gone => format!("{text} in {}", self.process_text()),
+        })
+    }
+}
+
+impl fmt::Display for RoundLease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let process = self.process_text();
+        match self.name.as_str() {
+            DISPATCHER => write!(f, "loops are scheduled by {process}"),
+            round => write!(f, "round {round} of `{}` is under way in {process}", self.loop_name),
+        }
+    }
+}
+
+/// What is read of a lease before it is known how its process stands to us.
+struct Found {
+    lease: RoundLease,
+    instance: String,
+}
+
+fn select(rest: &str) -> String {
+    let columns = process::COLUMNS;
+    format!(
+        "SELECT l.name, l.fence, l.since_ms, l.repo, l.loop_name, l.locks, l.instance, {columns} \
+         FROM leases l LEFT JOIN processes p ON p.instance = l.instance WHERE {rest}"
+    )
+}
+
+fn read(row: &Row, ours: &str) -> Outcome<Found> {
+    let (instance, locks): (String, String) = (row.get(6)?, row.get(5)?);
+    let process: Option<String> = row.get(7)?;
+    let process = process.map(|_| ProcessRow::read(row, 7)).transpose()?;
+    let holder = match &process {
+        _ if instance == ours => LeaseHolder::Ours,
+        Some(_) => LeaseHolder::Other,
+        None => LeaseHolder::Gone,
+    };
+    let lease = RoundLease {
+        name: row.get(0)?,
+        fence: row.get(1)?,
+        since_ms: row.get(2)?,
+        repo: row.get(3)?,
+        loop_name: row.get(4)?,
+        claims: read_locks(&locks)?,
+        process,
+        holder,
+    };
+    Ok(Found { lease, instance })
+}
+
+/// All leases that somebody has, whether or not that process is gone.
+pub(super) async fn held(conn: &mut Conn, ours: &str, gone: &HashSet<String>) -> Outcome<Vec<RoundLease>> {
+    let mut leases = Vec::new();
+    for row in conn.rows(select("l.instance <> '' ORDER BY l.since_ms, l.name"), &[]).await? {
+        let Found { mut lease, instance } = read(&row, ours)?;
+        if gone.contains(&instance) {
+            lease.holder = LeaseHolder::Gone;
+        }
+        leases.push(lease);
+    }
+    Ok(leases)
+}
+
+/// Takes a lease in the open transaction and answers with its fencing number. `gone` names processes that were found gone
+/// before the transaction began; every other one counts as alive.
+pub(super) async fn take(
+    conn: &mut Conn,
+    ours: &str,
+    gone: &HashSet<String>,
+    request: &LeaseRequest,
+    now_ms: i64,
+) -> Outcome<i64> {
+    let held = held(conn, ours, gone).await?;
+    let own = held.iter().find(|lease| lease.name == request.name);
+    if let Some(lease) = own.filter(|lease| lease.holder == LeaseHolder::Other) {
+        return Err(StoreErrorKind::Held(Box::new(lease.clone())));
+    }
+    if let Some(claims) = request.needs.claims() {
+        let others = held.iter().filter(|lease| lease.name != request.name);
+        if let Some(why) = others.filter_map(|lease| lease.hinders(request, claims)).next() {
+            return Err(StoreErrorKind::Occupied(why));
+        }
+    }
+    let row = conn.row("SELECT fence FROM leases WHERE name = $1", args![&request.name]).await?;
+    let fence = row.map_or(Ok(0), |row| row.get::<i64>(0))? + 1;
+    let LeaseRequest { name, repo, loop_name, needs } = request;
+    let locks = write_locks(needs.claims());
+    let sql = "INSERT INTO leases (name, fence, instance, since_ms, repo, loop_name, locks) \
+               VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (name) DO UPDATE SET fence = excluded.fence, \
+               instance = excluded.instance, since_ms = excluded.since_ms, repo = excluded.repo, \
+               loop_name = excluded.loop_name, locks = excluded.locks";
+    conn.exec(sql, args![name, fence, ours, now_ms, repo, loop_name, &locks]).await?;
+    Ok(fence)
+}
+
+/// The fencing number of a lease, and whether anybody has it; 0 for one that was never taken.
+pub(super) async fn fence(conn: &mut Conn, name: &str) -> Outcome<(i64, String)> {
+    let row = conn.row("SELECT fence, instance FROM leases WHERE name = $1", args![name]).await?;
+    row.map_or(Ok((0, String::new())), |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
+/// Gives a lease back, if it still has this fencing number.
+pub(super) async fn release(conn: &mut Conn, name: &str, fence: i64) -> Outcome<()> {
+    let sql = "UPDATE leases SET instance = '', locks = '' WHERE name = $1 AND fence = $2";
+    conn.exec(sql, args![name, fence]).await.map(drop)
+}
+
+/// Gives everything back that a process has, and forgets it.
+pub(super) async fn release_all(conn: &mut Conn, ours: &str) -> Outcome<()> {
+    conn.exec("UPDATE leases SET instance = '', locks = '' WHERE instance = $1", args![ours]).await?;
+    conn.exec("DELETE FROM processes WHERE instance = $1", args![ours]).await.map(drop)
+}
+
+/// Locks as a column has them: each with its repository, then the longest time.
+type Written = (Vec<(Option<String>, String)>, Option<i64>);
+
+fn write_locks(claims: Option<&Claims>) -> String {
+    let Some(claims) = claims else { return String::new() };
+    let locks = claims.locks.iter().map(|lock| (lock.repo().map(str::to_owned), lock.to_string())).collect();
+    let written: Written = (locks, claims.wall_ms);
+    serde_json::to_string(&written).expect("text and numbers can be written as JSON")
+}
+
+fn read_locks(text: &str) -> Outcome<Option<Claims>> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let (locks, wall_ms): Written =
+        serde_json::from_str(text).map_err(|why| StoreErrorKind::Corrupt(format!("the locks of a lease: {why}")))?;
+    let lock = |(repo, text): (Option<String>, String)| match repo {
+        Some(repo) => Lock::of(&repo, &text),
+        None => Lock::from(text.as_str()),
+    };
+    Ok(Some(Claims { locks: locks.into_iter().map(lock).collect(), wall_ms, ..Claims::default() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_read_back_as_they_were_written() {
+        let locks = vec![Lock::of("repo", "path:src/"), Lock::of("repo", "global:gpu"), Lock::of("repo", "issue:7")];
+        let claims = Claims { locks, wall_ms: Some(5), ..Claims::default() };
+        let text = write_locks(Some(&claims));
+        assert_eq!(read_locks(&text), Ok(Some(claims)));
+        assert_eq!(read_locks(""), Ok(None));
+        assert!(matches!(read_locks("[1"), Err(StoreErrorKind::Corrupt(_))));
+    }
+}

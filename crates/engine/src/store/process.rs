@@ -1,0 +1,184 @@
+//! The processes that have the store open for writing: who they are, and whether one of them is gone.
+//!
+//! On SQLite each of them holds a lock of the system on a file of its own beside the database, which is free the moment it is
+//! dead, wherever it ran on this machine; one that is frozen keeps it. On PostgreSQL a process of this machine is looked up by
+//! its pid, start and boot, and any process is gone when its lease has run out by the database's clock.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::conn::{Conn, Dialect, Outcome, Row, args};
+use super::error::StoreErrorKind;
+use super::open::Place;
+
+/// The process that opens the store for writing. A pid alone is never trusted: the boot and the start time within it tell a
+/// reused pid from the one that was recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessInfo {
+    /// The process.
+    pub pid: u32,
+    /// The machine's name.
+    pub host: String,
+    /// The kernel's id of this boot, and the namespace in which the pid means something.
+    pub boot_id: String,
+    /// The process's start, in clock ticks since the boot.
+    pub start_ticks: i64,
+    /// Now, in milliseconds since 1970.
+    pub since_ms: i64,
+    /// How long its leases last without renewal (PostgreSQL only).
+    pub lease: Duration,
+}
+
+/// Three renewals may be missed at one a minute before another machine may take over.
+const LEASE: Duration = Duration::from_secs(180);
+/// A process that has not renewed its lease for so long is forgotten.
+const FORGOTTEN_MS: i64 = 7 * 86_400_000;
+
+impl ProcessInfo {
+    /// This process, from `since_ms` on.
+    #[must_use]
+    pub fn current(since_ms: i64) -> Self {
+        let pid = std::process::id();
+        let read = |path| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
+        let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        Self {
+            pid,
+            host: read("/proc/sys/kernel/hostname"),
+            boot_id: format!("{} {}", read("/proc/sys/kernel/random/boot_id"), namespace.display()),
+            start_ticks: stat(pid).map_or(0, |(_, start)| start),
+            since_ms,
+            lease: LEASE,
+        }
+    }
+}
+
+/// The state and the start of a live process in clock ticks since the boot: fields 3 and 22 of its stat line, counted after the
+/// command's closing parenthesis because the command may hold anything.
+fn stat(pid: u32) -> Option<(char, i64)> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let mut fields = fields.split(' ');
+    Some((fields.next()?.chars().next()?, fields.nth(18)?.parse().ok()?))
+}
+
+/// A process as recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProcessRow {
+    /// The name of this opening of the store.
+    pub instance: String,
+    /// The process.
+    pub pid: i64,
+    /// The machine's name.
+    pub host: String,
+    /// The kernel's id of that boot, and the namespace in which the pid means something.
+    pub boot_id: String,
+    /// The process's start, in clock ticks since the boot.
+    pub start_ticks: i64,
+    /// Since when it has the store open, in milliseconds since 1970.
+    pub since_ms: i64,
+    /// Until when its leases last by the database's clock; 0 where a lock of the system decides.
+    pub lease_until_ms: i64,
+}
+
+/// Its columns, for a query in which it is called `p`.
+pub(super) const COLUMNS: &str = "p.instance, p.pid, p.host, p.boot_id, p.start_ticks, p.since_ms, p.lease_until_ms";
+
+impl ProcessRow {
+    pub(super) fn read(row: &Row, at: usize) -> Outcome<Self> {
+        Ok(Self {
+            instance: row.get(at)?,
+            pid: row.get(at + 1)?,
+            host: row.get(at + 2)?,
+            boot_id: row.get(at + 3)?,
+            start_ticks: row.get(at + 4)?,
+            since_ms: row.get(at + 5)?,
+            lease_until_ms: row.get(at + 6)?,
+        })
+    }
+
+    fn stat(&self) -> Option<char> {
+        let pid = u32::try_from(self.pid).unwrap_or(0);
+        stat(pid).filter(|(_, start)| *start == self.start_ticks).map(|(state, _)| state)
+    }
+
+    fn is_of_this_machine(&self) -> bool {
+        let here = ProcessInfo::current(0);
+        (&self.host, &self.boot_id) == (&here.host, &here.boot_id)
+    }
+
+    /// Whether it was stopped by a signal and does nothing until it is continued, as far as this machine can tell.
+    fn is_frozen(&self) -> bool {
+        self.is_of_this_machine() && matches!(self.stat(), Some('T' | 't'))
+    }
+}
+
+impl fmt::Display for ProcessRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let since = jiff::Timestamp::from_millisecond(self.since_ms).unwrap_or_default();
+        let frozen = if self.is_frozen() { " (frozen: `kill -CONT` lets it continue)" } else { "" };
+        write!(f, "process {} on {} since {since}{frozen}", self.pid, self.host)
+    }
+}
+
+/// Whether a recorded process is gone. `now_ms` is the database's clock.
+pub(super) fn is_gone(place: &Place, row: &ProcessRow, now_ms: i64) -> Outcome<bool> {
+    match place {
+        Place::Sqlite(place) => place.is_free(&row.instance),
+        Place::Postgres(_) => Ok(row.lease_until_ms <= now_ms || (row.is_of_this_machine() && row.stat().is_none())),
+    }
+}
+
+/// The database's clock.
+pub(super) async fn now_ms(conn: &mut Conn) -> Outcome<i64> {
+    let row = conn.row(format!("SELECT {}", conn.dialect().now()), &[]).await?;
+    row.ok_or_else(|| StoreErrorKind::Corrupt("the database has no clock".into()))?.get(0)
+}
+
+/// Records this process, and forgets those that are gone and left nothing.
+pub(super) async fn register(conn: &mut Conn, place: &Place, instance: &str, info: &ProcessInfo) -> Outcome<()> {
+    for row in unused(conn, place).await? {
+        conn.exec("DELETE FROM processes WHERE instance = $1", args![&row]).await?;
+    }
+    let lease_until = match conn.dialect() {
+        Dialect::Sqlite => 0,
+        Dialect::Postgres => now_ms(conn).await?.saturating_add(lease_ms(info.lease)),
+    };
+    let sql = "INSERT INTO processes (instance, pid, host, boot_id, start_ticks, since_ms, lease_until_ms, writes) \
+               VALUES ($1, $2, $3, $4, $5, $6, $7, 0)";
+    let pid = i64::from(info.pid);
+    conn.exec(sql, args![instance, pid, &info.host, &info.boot_id, info.start_ticks, info.since_ms, lease_until])
+        .await?;
+    Ok(())
+}
+
+/// Processes that are gone and have no lease.
+async fn unused(conn: &mut Conn, place: &Place) -> Outcome<Vec<String>> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM processes p WHERE NOT EXISTS (SELECT 1 FROM leases WHERE leases.instance = p.instance)"
+    );
+    let now_ms = now_ms(conn).await?;
+    let mut gone = Vec::new();
+    for row in conn.rows(sql, &[]).await? {
+        let row = ProcessRow::read(&row, 0)?;
+        let is_forgotten = match place {
+            Place::Sqlite(_) => true,
+            // One of another machine that is only late renews its lease.
+            Place::Postgres(_) => row.is_of_this_machine() || row.lease_until_ms < now_ms - FORGOTTEN_MS,
+        };
+        if is_forgotten && is_gone(place, &row, now_ms)? {
+            gone.push(row.instance);
+        }
+    }
+    Ok(gone)
+}
+
+/// Sets the end of our leases from now on.
+pub(super) async fn extend(conn: &mut Conn, instance: &str, lease: Duration) -> Outcome<()> {
+    let now = conn.dialect().now();
+    let sql = format!("UPDATE processes SET lease_until_ms = {now} + $1 WHERE instance = $2");
+    conn.exec(sql, args![lease_ms(lease), instance]).await.map(drop)
+}
+
+fn lease_ms(lease: Duration) -> i64 {
+    i64::try_from(lease.as_millis()).unwrap_or(i64::MAX / 4)
+}
